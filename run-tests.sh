@@ -43,6 +43,11 @@ if [ "$packages" = --all ] && ! command -v chromium >/dev/null; then # opens pag
   sudo=$([ "$(id -u)" = 0 ] || echo sudo)
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null || echo "not installed: chromium"
 fi
+if [ "$packages" = --all ] && ! { command -v qemu-aarch64 && command -v aarch64-linux-gnu-g++; } >/dev/null; then # for tests/aarch64
+  sudo=$([ "$(id -u)" = 0 ] || echo sudo)
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends crossbuild-essential-arm64 qemu-user >/dev/null ||
+    echo "not installed: a cross compiler for aarch64, qemu-user"
+fi
 jobs=$(nproc)
 werror=OFF
 [ "${CI:-}" = "true" ] && werror=ON

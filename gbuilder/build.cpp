@@ -30,6 +30,7 @@
 #include "gbuilder/plan/place_concats.h"
 #include "gbuilder/plan/plan.h"
 #include "gbuilder/plugin_loader.h"
+#include "gbuilder/precision.h"
 #include "gbuilder/record/command_storer.h"
 #include "gbuilder/record/kernel_table.h"
 #include "graph/ir/attribute_error.h"
@@ -71,11 +72,26 @@ bool is_lowering_pass(const std::string& name) {
   return std::find(passes.begin(), passes.end(), name) != passes.end();
 }
 
+// A precision that a model has or has not, as it comes.
+constexpr std::string_view kInt8 = "int8";
+
 // Not a pass over the graph, but asked for like one.
 constexpr std::string_view kBatchLoops = "batch_loops";
 
 bool is_stage(const std::string& name) {
   return std::any_of(kStages.begin(), kStages.end(), [&](const auto& stage) { return stage.first == name; });
+}
+
+Status parse_processing(const BuildOptions& options, frontend::ImportOptions* parsed) {
+  for (const std::string& text : options.preprocess) {
+    AIPU_ASSIGN_OR_RETURN(auto one, frontend::parse_preprocess(text));
+    parsed->preprocess.push_back(std::move(one));
+  }
+  for (const std::string& text : options.postprocess) {
+    AIPU_ASSIGN_OR_RETURN(auto one, frontend::parse_postprocess(text));
+    parsed->postprocess.push_back(std::move(one));
+  }
+  return {};
 }
 
 // What would be an error about something else further on.
@@ -233,6 +249,7 @@ class Builder {
 
   Status import() {
     frontend::ImportOptions import_options;
+    import_options.strings = strings_;
     import_options.ops = registry_.ops();
     import_options.warnings = &report_.warnings;
     import_options.constant_inputs = options_.constant_inputs;
@@ -242,6 +259,7 @@ class Builder {
       AIPU_RETURN_IF_ERROR(frontend::parse_shape_option(shape, &import_options.shapes));
     for (const std::string& length : options_.sequence_lengths)
       AIPU_RETURN_IF_ERROR(frontend::parse_sequence_length_option(length, &import_options.sequence_lengths));
+    AIPU_RETURN_IF_ERROR(parse_processing(options_, &import_options));
     AIPU_RETURN_IF_ERROR(check_model(options_.model));
     if (options_.weights.empty() && !options_.model.ends_with(".txt")) {
       AIPU_ASSIGN_OR_RETURN(graph_, frontend::import_onnx(options_.model, import_options));
@@ -249,6 +267,8 @@ class Builder {
       if (!options_.exposed.empty())
         return invalid_argument(
             fmt::format("{}: --expose is for ONNX models; in Compass IR outputs are written as such", options_.model));
+      if (!options_.preprocess.empty() || !options_.postprocess.empty())
+        return invalid_argument(fmt::format("{}: --preprocess and --postprocess are for ONNX models", options_.model));
       auto graph = frontend::import_compass_ir(options_.model, weights_path(options_), registry_.ops());
       if (!graph.ok()) return without_weights(std::move(graph).status());
       graph_ = std::move(*graph);
@@ -257,6 +277,8 @@ class Builder {
     frontend::CompassIr ir = frontend::write_compass_ir(*graph_, !options_.emit_ir.empty());
     compass_ir_ = std::move(ir.text);
     if (!options_.emit_ir.empty()) {
+      if (strings_->texts().size() > 1)
+        return unsupported(fmt::format("{}: Compass IR has no place for the model's strings", options_.model));
       AIPU_RETURN_IF_ERROR(write_file_atomically(options_.emit_ir + ".txt", compass_ir_));
       AIPU_RETURN_IF_ERROR(write_file_atomically(options_.emit_ir + ".bin", ir.weights));
     }
@@ -305,6 +327,7 @@ class Builder {
     evaluator_ = make_evaluator(&registry_, &target_, {.compile = compile_options_});
     graph::PassContext context;
     context.evaluator = evaluator_.get();
+    AIPU_RETURN_IF_ERROR(in_model(read_precision(&context)));
     graph::RunOptions run_options;
     run_options.dump_dir = options_.dump_ir;
     for (const std::string& name : options_.disabled_passes) {
@@ -314,8 +337,25 @@ class Builder {
     if (is_graph_pass(options_.stop_after)) run_options.stop_after = options_.stop_after;
     if (dump_.enabled()) AIPU_RETURN_IF_ERROR(make_folder(options_.dump_ir));
     AIPU_RETURN_IF_ERROR(in_model(graph::run_passes(*graph_, graph::graph_pipeline(), context, run_options)));
+    if (options_.precision == kInt8 && !has_int8_products(*graph_)) {
+      return in_model(invalid_argument(
+          "--precision int8: no product of this model multiplies 8-bit integers; quantise it first, which takes data: "
+          "python3 -m aipu.quantization MODEL.onnx DATA.npz -o INT8.onnx"));
+    }
     report_.nodes = graph_->topological_order().size();
     return {};
+  }
+
+  Status read_precision(graph::PassContext* context) const {
+    if (options_.precision != kInt8) {
+      AIPU_ASSIGN_OR_RETURN(context->precision, parse_precision(options_.precision));
+    }
+    if (options_.precision_file.empty()) return {};
+    AIPU_ASSIGN_OR_RETURN(context->precision_rules, read_precision_file(options_.precision_file));
+    const std::string unused = unused_rule(*graph_, context->precision_rules);
+    if (unused.empty()) return {};
+    return invalid_argument(
+        fmt::format("{}: the pattern '{}' fits no name of a node", options_.precision_file, unused));
   }
 
   Status partition() {
@@ -364,6 +404,7 @@ class Builder {
   Status setup() {
     KernelTable table(target_);
     AIPU_RETURN_IF_ERROR(setup(&unit_, &table));
+    if (dump_.enabled() && !tilings_.empty()) dump_.write("tilings.txt", tilings_);
     kernels_ = std::move(table).take();
     report_.kernels = kernels_.size();
     return {};
@@ -383,6 +424,8 @@ class Builder {
       check_assumptions(&context);
       planned.faults = context.faults();
       planned.value_checks = context.value_checks();
+      for (const std::string& note : context.implementation.notes)
+        tilings_ += fmt::format("{}: {}  // {}\n", planned.group.owner->name(), note, graph::origins_text(origins));
       planned.implementation = std::move(context.implementation);
     }
     place_concats(graph, &unit->groups);
@@ -489,6 +532,7 @@ class Builder {
     auto plan = this->plan(unit_, false);
     if (!plan.ok()) return in_model(std::move(plan).status());
     plan_ = std::move(*plan);
+    if (strings_->texts().size() > 1) plan_.string_pool = strings_->texts();
     plan_.fast_math = options_.fast_math;
     plan_.description = description_.text;
     plan_.properties = description_.metadata;
@@ -528,6 +572,7 @@ class Builder {
     input.plan = &plan_;
     input.recording = &recording_;
     input.backend = target_.backend;
+    if (target_.costs) input.cost_figures = target_.costs->numbers();
     input.required_cpu_features = target_.cpu_features;
     input.native_module = compiled_.shared_object;
     if (!options_.strip) {
@@ -605,11 +650,13 @@ class Builder {
   kernels::PluginRegistry registry_ = kernels::PluginRegistry::with_builtins();
   std::vector<UserPlugin> user_plugins_;
   std::unique_ptr<graph::Evaluator> evaluator_;
+  std::shared_ptr<graph::StringTable> strings_ = std::make_shared<graph::StringTable>();
   std::unique_ptr<graph::Graph> graph_;
   frontend::ModelDescription description_;
   std::string compass_ir_;  // of the graph as imported
   std::vector<std::string> disabled_lowering_;
   Unit unit_;
+  std::string tilings_;  // notes of the groups, for the dump
   std::vector<PlanKernel> kernels_;
   std::vector<tir::KernelSource> sources_;
   tir::CompiledModule compiled_;
@@ -638,11 +685,16 @@ Status check_options(const BuildOptions& options) {
     }
   }
   AIPU_RETURN_IF_ERROR(tir::find_target(target_name(options)).status());
+  if (options.precision != kInt8 && !parse_precision(options.precision).ok()) {
+    return invalid_argument(fmt::format("--precision: expected fp32, bf16 or int8, found '{}'", options.precision));
+  }
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const std::string& shape : options.shapes) AIPU_RETURN_IF_ERROR(frontend::parse_shape_option(shape, &shapes));
   std::map<std::string, int64_t> lengths;
   for (const std::string& length : options.sequence_lengths)
     AIPU_RETURN_IF_ERROR(frontend::parse_sequence_length_option(length, &lengths));
+  frontend::ImportOptions processing;
+  AIPU_RETURN_IF_ERROR(parse_processing(options, &processing));
   return {};
 }
 

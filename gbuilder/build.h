@@ -31,6 +31,8 @@ struct BuildOptions {
   std::string target;   // "" = host; of the call of a DSL kernel, what that was compiled for
   // trade accuracy for speed: Winograd's F(4x4, 3x3); not in constants, which are computed as always
   bool fast_math = false;
+  std::string precision;       // what products multiply: "" (or fp32), bf16, int8 (the model is quantised already)
+  std::string precision_file;  // by name of node, see gbuilder/precision.h
   // Without what only people and the interpreter read: C, TIR, Compass IR, the graph's text.
   bool strip = false;
   std::vector<std::string> shapes;            // NAME=1x3x224x224
@@ -38,8 +40,9 @@ struct BuildOptions {
   // Graph inputs of an ONNX model that become constants (frontend::ImportOptions::constant_inputs).
   std::map<std::string, graph::ConstantPtr> constant_inputs;
   std::vector<std::string> exposed;  // values of an ONNX model that become outputs (frontend::ImportOptions::exposed)
-  std::vector<std::string> plugins;  // files
-  std::vector<std::string> target_plugins;  // libraries of targets, see load_targets()
+  std::vector<std::string> preprocess, postprocess;  // nodes around an ONNX model (frontend/onnx/processing.h)
+  std::vector<std::string> plugins;                  // files
+  std::vector<std::string> target_plugins;           // libraries of targets, see load_targets()
   // Operators that are in no file: what messages call them, and the text of a `.py` plugin.
   std::vector<std::pair<std::string, std::string>> plugin_texts;
   std::string emit_c;                         // folder for the generated C

@@ -225,6 +225,7 @@ Result<DslCallFile> build_dsl_call(const DslKernel& kernel, const std::vector<Ds
   encoding.plan = &plan;
   encoding.recording = &recording;
   encoding.backend = kernel.target.backend;
+  if (kernel.target.costs) encoding.cost_figures = kernel.target.costs->numbers();
   encoding.required_cpu_features = kernel.target.cpu_features;
   encoding.native_module = kernel.compiled.shared_object;
   encoding.tir = {tir::print_module(kernel.lowered)};

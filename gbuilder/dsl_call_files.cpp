@@ -152,6 +152,8 @@ class ArgumentBinder {
 Status check_no_other_options(const BuildOptions& options) {
   const std::pair<bool, std::string_view> given[] = {{!options.shapes.empty(), "--shape"},
                                                      {options.fast_math, "--fast-math"},
+                                                     {!options.precision.empty(), "--precision"},
+                                                     {!options.precision_file.empty(), "--precision-file"},
                                                      {options.strip, "--strip"},
                                                      {options.sign != nullptr, "--sign"},
                                                      {!options.emit_ir.empty(), "--emit-ir"},

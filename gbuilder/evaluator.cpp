@@ -63,6 +63,7 @@ bool runs_here(const tir::Target& target) {
   const auto host = tir::find_target("host");
   const auto generator = tir::find_code_generator(target.codegen);
   if (!host.ok() || !generator.ok() || !(*generator)->is_for_this_cpu()) return false;
+  if (target.machine != tir::kThisMachine) return false;
   return std::all_of(target.cpu_features.begin(), target.cpu_features.end(), [&](const std::string& feature) {
     return std::find(host->cpu_features.begin(), host->cpu_features.end(), feature) != host->cpu_features.end();
   });

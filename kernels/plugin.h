@@ -72,6 +72,7 @@ struct Implementation {
   std::vector<StridedOutput> strided_outputs;
   // outputs that launches of other groups write, see gbuilder/plan/place_concats.h
   std::vector<graph::ValueId> written_elsewhere;
+  std::vector<std::string> notes;  // lines for the dump: how kernels were tiled
 };
 
 // Instantiates templates, once per distinct (file, entry, parameters). Owned by gbuilder, shared by all plugins.
@@ -131,6 +132,10 @@ class SetupContext {
     implementation.views.push_back({output, input, std::move(byte_offset)});
   }
 
+  // A line for `aipugb --dump-ir`; "" is none.
+  void note(std::string text) {
+    if (!text.empty()) implementation.notes.push_back(std::move(text));
+  }
   // The code by which the kernels of this group report a fault of `node` (default: the anchor).
   int64_t fault(std::string message, graph::NodeId node = {});
   // The run ends with the error `message` unless `must_be_nonzero`.
@@ -199,11 +204,11 @@ class PluginRegistry {
 };
 
 // Of what these headers declare to plugins in shared libraries.
-constexpr int kPluginInterfaceVersion = 3;
+constexpr int kPluginInterfaceVersion = 4;
 
 // A user's shared library exports, with C linkage, a function whose name ends in that version; libraries of another one
 // are refused:
-//   extern "C" aipu::Status aipu_register_plugin_v3(aipu::kernels::PluginLibrary& library);
+//   extern "C" aipu::Status aipu_register_plugin_v4(aipu::kernels::PluginLibrary& library);
 // and in it registers op records, importers of custom-domain ops (by passing them through under "domain::Name"),
 // templates and plugins, all of them for the one compilation that the registry belongs to. It is called once for each.
 class PluginLibrary {

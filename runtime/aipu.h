@@ -60,6 +60,7 @@ typedef enum aipu_dtype {
   AIPU_BFLOAT16 = 11,
   AIPU_FLOAT32 = 12,
   AIPU_FLOAT64 = 13,
+  AIPU_STRING = 14, /* an aipu_string */
   /* What models store and nobody computes with. */
   AIPU_FLOAT8E4M3FN = 15,
   AIPU_FLOAT8E4M3FNUZ = 16,
@@ -76,6 +77,13 @@ typedef enum aipu_dtype {
   AIPU_COMPLEX64 = 27 /* two floats: real, imaginary */
 } aipu_dtype;
 
+/* An element of a tensor of strings: UTF-8 by convention, without a terminator. The texts of an input have to live as
+ * long as its data. Those of an output live as long as its data; outputs of strings cannot be bound. */
+typedef struct aipu_string {
+  const char* data; /* may be null where size is 0 */
+  size_t size;
+} aipu_string;
+
 typedef struct aipu_model aipu_model;
 typedef struct aipu_session aipu_session;
 typedef struct aipu_run aipu_run;
@@ -88,9 +96,15 @@ typedef struct aipu_tensor_info {
   const int64_t* shape; /* -1 for extents that are not constant */
 } aipu_tensor_info;
 
-/* An input or output of the ONNX model that is a sequence or an optional. Its elements are tensors of this model,
- * inputs or outputs number `first` to `first + count - 1`, with the names NAME[0], NAME[1], ... */
-typedef enum aipu_list_kind { AIPU_SEQUENCE = 0, AIPU_OPTIONAL_TENSOR = 1, AIPU_OPTIONAL_SEQUENCE = 2 } aipu_list_kind;
+/* An input or output of the ONNX model that is a sequence, an optional or a map. Its elements are tensors of this
+ * model, inputs or outputs number `first` to `first + count - 1`, with the names NAME[0], NAME[1], ... */
+typedef enum aipu_list_kind {
+  AIPU_SEQUENCE = 0,
+  AIPU_OPTIONAL_TENSOR = 1,
+  AIPU_OPTIONAL_SEQUENCE = 2,
+  AIPU_MAPS = 3, /* a sequence of N maps with the same K keys; two elements: the keys [K], the values [N, K] */
+  AIPU_MAP = 4   /* two elements: the keys [K], the values [K] */
+} aipu_list_kind;
 typedef struct aipu_list_info {
   const char* name;
   int is_input;

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -27,6 +28,9 @@
 #include "runtime/aipu.h"
 
 namespace aipu {
+
+// A view of a string as an element of an input, valid as long as the string is and does not change.
+inline aipu_string element_of(const std::string& text) { return {text.data(), text.size()}; }
 
 class Error : public std::runtime_error {
  public:
@@ -60,10 +64,12 @@ Options empty_options() {
 
 }  // namespace detail
 
-// The element type of a C++ type. float16 and bfloat16 have none: their elements are uint16_t, given with the dtype.
+// The element type of a C++ type; aipu_string for strings. float16 and bfloat16 have none: their elements are uint16_t, given with the dtype.
 template <class T>
 constexpr aipu_dtype dtype_of() {
-  static_assert(std::is_arithmetic<T>::value && sizeof(T) <= 8, "the element types are bool, integers and floats");
+  if (std::is_same<T, aipu_string>::value) return AIPU_STRING;
+  static_assert(std::is_same<T, aipu_string>::value || (std::is_arithmetic<T>::value && sizeof(T) <= 8),
+                "the element types are bool, integers, floats and aipu_string");
   if (std::is_same<T, bool>::value) return AIPU_BOOL;
   if (std::is_floating_point<T>::value) return sizeof(T) == 4 ? AIPU_FLOAT32 : AIPU_FLOAT64;
   if (std::is_signed<T>::value)
@@ -102,11 +108,32 @@ class Tensor {
       throw Error(AIPU_INVALID_ARGUMENT, "the elements of the tensor are of another type");
     return static_cast<const T*>(tensor_.data);
   }
+  // Copies of the elements of a tensor of strings.
+  std::vector<std::string> strings() const {
+    const aipu_string* elements = data<aipu_string>();
+    std::vector<std::string> result;
+    for (size_t k = 0; k < size(); ++k) result.emplace_back(elements[k].data, elements[k].size);
+    return result;
+  }
   const aipu_tensor& get() const noexcept { return tensor_; }
 
  private:
   aipu_tensor tensor_ = {};
 };
+
+namespace detail {
+
+template <class Key>
+std::vector<Key> keys_of(const Tensor& tensor) {
+  const Key* keys = tensor.data<Key>();
+  return std::vector<Key>(keys, keys + tensor.size());
+}
+template <>
+inline std::vector<std::string> keys_of<std::string>(const Tensor& tensor) {
+  return tensor.strings();
+}
+
+}  // namespace detail
 
 // aipu_load_options; what is not set is the default.
 struct LoadOptions {
@@ -149,7 +176,7 @@ class Model {
   // AIPU_NOT_FOUND where there is none of that name.
   uint32_t input_index(const std::string& name) const { return index(inputs(), name, "input"); }
   uint32_t output_index(const std::string& name) const { return index(outputs(), name, "output"); }
-  // The inputs and outputs of the ONNX model that are sequences or optionals.
+  // The inputs and outputs of the ONNX model that are sequences, optionals or maps.
   std::vector<aipu_list_info> lists() const {
     std::vector<aipu_list_info> result(aipu_model_list_count(get()));
     for (uint32_t i = 0; i < result.size(); ++i) detail::check(aipu_model_list(get(), i, &result[i]));
@@ -262,7 +289,8 @@ class Session {
 
   // The data is read in place by each run, until the next bind of this input.
   void bind_input(uint32_t index, aipu_dtype dtype, const std::vector<int64_t>& shape, const void* data) {
-    detail::check(aipu_session_bind_input(get(), index, dtype, shape.data(), static_cast<uint32_t>(shape.size()), data));
+    detail::check(
+        aipu_session_bind_input(get(), index, dtype, shape.data(), static_cast<uint32_t>(shape.size()), data));
   }
   template <class T>
   void bind_input(uint32_t index, const T* data, const std::vector<int64_t>& shape) {
@@ -290,6 +318,23 @@ class Session {
     return Tensor(tensor);
   }
   Tensor output(const std::string& name) const { return output(model_.output_index(name)); }
+  // An output of the ONNX model that is a sequence of maps to floats (ZipMap's). Key: std::string or int64_t, as the
+  // model has it.
+  template <class Key>
+  std::vector<std::map<Key, float>> maps(const std::string& name) const {
+    for (const aipu_list_info& list : model_.lists()) {
+      if (list.is_input != 0 || list.kind != AIPU_MAPS || name != list.name) continue;
+      const std::vector<Key> keys = detail::keys_of<Key>(output(list.first));
+      const Tensor values = output(list.first + 1);
+      std::vector<std::map<Key, float>> result(keys.empty() ? 0 : values.size() / keys.size());
+      const float* value = values.data<float>();
+      for (auto& map : result) {
+        for (const Key& key : keys) map[key] = *value++;
+      }
+      return result;
+    }
+    throw Error(AIPU_NOT_FOUND, "the model has no output '" + name + "' that is a sequence of maps");
+  }
 
   // Puts a run into the session's queue and returns. `outputs`: memory for each output, or nothing.
   Run submit(const std::vector<Input>& inputs, const std::vector<aipu_output_memory>& outputs = {}) {

@@ -36,10 +36,11 @@ struct AIPU_API TensorSpec {
   std::string text() const;  // "images float32[N,3,224,224]"
 };
 
-// An input or output of the ONNX model that is a sequence or an optional: its elements are tensors of this model,
-// `count` of them from number `first` on, with the names NAME[0], NAME[1], ...
+// An input or output of the ONNX model that is a sequence, an optional or a map: its elements are tensors of this
+// model, `count` of them from number `first` on, with the names NAME[0], NAME[1], ... Those of a map are its keys [K]
+// and its values [K]; those of a sequence of N maps are the keys [K] that all of them have, and the values [N, K].
 struct TensorList {
-  enum class Kind : uint8_t { kSequence, kOptionalTensor, kOptionalSequence };
+  enum class Kind : uint8_t { kSequence, kOptionalTensor, kOptionalSequence, kMaps, kMap };
   std::string name;
   bool is_input = false;
   Kind kind = Kind::kSequence;
@@ -89,6 +90,8 @@ struct LoadOptions {
   std::string trusted_key;
   // Refuse back ends that do not promise memory safety, whatever the kernels do.
   bool only_safe_backends = false;
+  // Refuse files with tensors of strings or operations on them, as a sandbox cannot pass them on.
+  bool no_strings = false;
 
   // For files from people one does not trust; see SECURITY.md.
   static LoadOptions untrusted() {

@@ -35,8 +35,14 @@ namespace sandbox {
 class Session;
 }
 
+// An element of a tensor of strings: UTF-8 by convention, without a terminator.
+struct StringView {
+  const char* data;
+  size_t size;
+};
+
 // Contiguous, in C order; no alignment beyond that of the element is needed. Elements of fewer than 8 bits are packed
-// (runtime/base/stored_type.h: tensor_bytes(), pack(), unpack()). Does not own.
+// (runtime/base/stored_type.h: tensor_bytes(), pack(), unpack()). Of strings an array of StringView. Does not own.
 struct TensorView {
   DType dtype = DType::kVoid;
   std::span<const int64_t> shape;
@@ -124,7 +130,7 @@ class AIPU_API Session {
   // Checks dtype and rank. The shape is copied, the data is not: it has to stay until the last run() with it.
   Status bind_input(size_t index, const TensorView& tensor);
   // Memory for an output; must be large enough when run() comes, must not overlap an input or another output. null
-  // gives the output back to the session.
+  // gives the output back to the session. Strings are always given in memory of the session's.
   Status bind_output(size_t index, void* data, size_t bytes);
 
   // Checks the shapes of the inputs against each other and plans the memory; run() does it too. Afterwards

@@ -195,6 +195,7 @@ const std::unordered_map<std::string_view, CallSpelling>& rows() {
       {"vqdot", with_r("__vqdot")},
       {"vdpa", where("wrap", with_mask("__vdpa_wrap"), with_mask("__vdpa"))},
       {"vqdpa", with_mask("__vqdpa")},
+      {"vdpbf16", plain("__vdpbf16")},
       {"vrpadd", with_r("__vrpadd")},
       {"vrpmax", where("return_idx", with_r("__vrpmax_idx"), with_r("__vrpmax"))},
       {"vrpmin", where("return_idx", with_r("__vrpmin_idx"), with_r("__vrpmin"))},

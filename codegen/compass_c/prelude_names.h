@@ -16,6 +16,7 @@
 #define __vdpa __c__vdpa
 #define __vdpa_wrap __c__vdpa_wrap
 #define __vqdpa __c__vqdpa
+#define __vdpbf16 __c__vdpbf16
 #define __vdot __c__vdot
 #define __vqdot __c__vqdot
 #define __vrpadd __c__vrpadd
@@ -159,4 +160,4 @@
 #define barrier __barrier_c
 #define get_local_id(axis) __int_c<__i32>(get_local_id(axis))
 #define get_local_size(axis) __int_c<__i32>(get_local_size(axis))
-#define alloc_event() __int_c<__i32>(alloc_event())
+#define alloc_event() __int_c<__i32>(__own_event())

@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -185,26 +187,43 @@ Status compiler_failure(const std::string& what, const RunResult& result) {
                   "or processes; fewer --jobs need less");
 }
 
-Result<Compiler> find_compiler(const std::string& wanted) {
-  std::vector<std::string> names;
-  const char* variable = std::getenv("AIPU_CC");
-  if (!wanted.empty())
-    names = {wanted};
-  else if (variable != nullptr && *variable != '\0')
-    names = {variable};
-  else
-    names = {"gcc", "cc", "clang", "g++", "c++", "clang++"};
+// Where to look for a compiler for one kind of CPU.
+struct CompilerChoice {
+  std::string variable;            // of the environment, which says it
+  std::vector<std::string> names;  // of programs, in this order, unless it does
+  std::string package;             // what to install
+};
+
+CompilerChoice compilers_for(const std::string& machine) {
+  if (machine == kThisMachine) return {"AIPU_CC", {"gcc", "cc", "clang", "g++", "c++", "clang++"}, "gcc or clang"};
+  // A variable of its own: one that names this machine's compiler says nothing about others.
+  std::string capitals = machine;
+  std::transform(capitals.begin(), capitals.end(), capitals.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return {
+      "AIPU_CC_" + capitals,
+      {machine + "-linux-gnu-gcc", machine + "-linux-gnu-g++"},
+      fmt::format("a cross compiler (Debian's gcc and g++-{}-linux-gnu)", machine == "x86_64" ? "x86-64" : machine)};
+}
+
+Result<Compiler> find_compiler(const std::string& wanted, const std::string& machine) {
+  CompilerChoice choice = compilers_for(machine);
+  const char* variable = std::getenv(choice.variable.c_str());
+  const bool named = !wanted.empty() || (variable != nullptr && *variable != '\0');
+  if (named) choice.names = {!wanted.empty() ? wanted : variable};
   std::string path, name;
-  for (const std::string& candidate : names) {
+  for (const std::string& candidate : choice.names) {
     path = find_program(candidate);
     name = candidate;
     if (!path.empty()) break;
   }
+  if (path.empty() && named) {
+    return not_found(fmt::format("C compiler '{}' not found (from {}); install {}", choice.names[0],
+                                 wanted.empty() ? "$" + choice.variable : "the options", choice.package));
+  }
   if (path.empty()) {
-    if (names.size() == 1)
-      return not_found(fmt::format("C compiler '{}' not found (from {}); install gcc or clang", names[0],
-                                   wanted.empty() ? "$AIPU_CC" : "the options"));
-    return not_found("no C compiler found in PATH (looked for gcc, cc, clang); install gcc or clang, or set AIPU_CC");
+    return not_found(fmt::format("no C compiler for {} found in PATH (looked for {}); install {}, or set {}", machine,
+                                 fmt::join(choice.names, ", "), choice.package, choice.variable));
   }
   Compiler compiler;
   compiler.path = fs::absolute(path).string();
@@ -421,7 +440,7 @@ Result<CompiledModule> compile_units(const CodeGenerator& generator, std::span<c
     return result;
   }
 
-  AIPU_ASSIGN_OR_RETURN(const Compiler compiler, find_compiler(options.compiler));
+  AIPU_ASSIGN_OR_RETURN(const Compiler compiler, find_compiler(options.compiler, target.machine));
   const std::vector<std::string> flags = compile_flags(compiler, target, options);
   const std::string prelude_text = generator.prelude(target);
   const std::string common = fmt::format("abi {}\n{}\n{}\n{}\n", AIPU_KERNEL_ABI_VERSION, compiler.identity,

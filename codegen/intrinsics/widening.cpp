@@ -1,6 +1,8 @@
 // Widening multiplies, pairwise operations, dot products, matrix multiplies (intrinsics.md 3.2 - 3.5 and 4.1).
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "codegen/intrinsics/families.h"
 #include "codegen/intrinsics/lane_loops.h"
 #include "codegen/intrinsics/type_rules.h"
@@ -163,6 +165,47 @@ Status run_accumulating_dot(const LaneCall& c) {
   return dot<kGroup>(c, 1, &c.operands[0]);
 }
 
+// ---- dot products of bfloat16, as the instruction vdpbf16ps computes them ----
+
+Result<Type> infer_vdpbf16(InferInput& in) {
+  AIPU_ASSIGN_OR_RETURN(const Expr acc, operand(in, 0));
+  AIPU_ASSIGN_OR_RETURN(const Type type, match_operands(in, {1, 2}, false));
+  if (type.element != DType::kBF16) return no_form(in, 1, 2, "Only support bfloat16 instruction.");
+  AIPU_RETURN_IF_ERROR(
+      require_width(attribute(in, "half") != 0 ? type.with_lanes(2 * type.lanes) : type, Widths::kNativeOrMultiple));
+  const Type result = Type::vector(DType::kF32, type.lanes / 2);
+  if (acc->type != result) return no_form(in, 0, 1, fmt::format("The sums are of \"{}\".", type_text(result)));
+  return result;
+}
+
+constexpr float kLeastNormal = 0x1p-126f;
+
+float without_denormal(float x) { return std::fabs(x) < kLeastNormal ? std::copysign(0.0f, x) : x; }
+
+// x * y + sum, rounded once; 0 where that is tiny. None of the operands is denormal.
+float fma_without_denormal(float x, float y, float sum) {
+  const float result = std::fma(x, y, sum);
+  if (!(std::fabs(result) <= kLeastNormal)) return result;
+  // Tiny is what would be less than the least normal number if exponents had no end. In double so small a sum is exact.
+  constexpr double kTiny = 0x1p-126 - 0x1p-151;
+  const double exact = static_cast<double>(x) * y + sum;
+  return std::fabs(exact) < kTiny ? std::copysign(0.0f, result) : result;
+}
+
+// The odd product first, then the even one, each added by a fused multiply-add.
+Status run_vdpbf16(const LaneCall& c) {
+  const LaneRef &acc = c.operands[0], &x = c.operands[1], &y = c.operands[2];
+  const auto lane = [](const LaneRef& from, int i) {
+    return without_denormal(static_cast<float>(read_float_lane(from.type, from.data, i)));
+  };
+  for (int i = 0; i < c.result.type.lanes; ++i) {
+    float sum = without_denormal(acc.get<float>(i));
+    for (const int k : {2 * i + 1, 2 * i}) sum = fma_without_denormal(lane(x, k), lane(y, k), sum);
+    c.result.set<float>(i, sum);
+  }
+  return {};
+}
+
 // ---- even and odd multiply-add ----
 
 Result<Type> infer_vfma_part(InferInput& in) {
@@ -257,6 +300,13 @@ void add_widening_rows(std::vector<Intrinsic>& rows) {
       add("vqdpa", accumulating_dot, infer_accumulating_dot<4>, run_accumulating_dot<4>, Splitting::kSpecial);
   quad.registerwise = true;
   quad.lacks = lacks_float_dot;
+  rows.push_back({.name = "vdpbf16",
+                  .params = {value("acc"), value("x"), value("y"), flag("half")},
+                  .infer = infer_vdpbf16,
+                  .splitting = Splitting::kSpecial,
+                  .run = run_vdpbf16,
+                  .registerwise = true,
+                  .exposure = Exposure::kExtension});
   add("vfmae", accumulating, infer_vfma_part, run_vfma_part<0>);
   add("vfmao", accumulating, infer_vfma_part, run_vfma_part<1>);
   rows.push_back({.name = "vmml",

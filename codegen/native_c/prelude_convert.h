@@ -266,6 +266,13 @@ __inl V __vshfl(V x, int shift) {
 }
 template <class V>
 __inl V __vreplic(V x, int index) {
+#if defined(__aarch64__) && !defined(__clang__)
+  // As a shuffle, which is a part of the product that uses it; lanes taken by themselves are loaded by themselves.
+  if constexpr (sizeof(V) == 16 && !__is16f<__e<V>>::value) {
+    typedef __v<typename __int_of<(int)sizeof(__e<V>)>::s, __LANES(V)> I;
+    return __builtin_shuffle(x, (typename __int_of<(int)sizeof(__e<V>)>::s)index - I{});
+  }
+#endif
   return __splat<V>((__e<V>)((const V&)x)[(uint)index & (__LANES(V) - 1)]);
 }
 // Active lanes packed to the front.
@@ -362,6 +369,13 @@ __inl auto __byte_of(X x) {
 // acc + sum, saturated.
 template <class I>
 __inl I __add_saturated(I acc, I more) {
+#ifdef __aarch64__
+  if constexpr (sizeof(I) == 16) {
+    I out;
+    asm("sqadd %0.4s, %1.4s, %2.4s" : "=w"(out) : "w"(acc), "w"(more));
+    return out;
+  }
+#endif
   typedef __v<uint, __LANES(I)> U;
   const I sum = (I)((U)acc + (U)more);
   const I limit = (acc >> 31) ^ __limits<int>::max;
@@ -380,6 +394,16 @@ __inl A __quad_dot(A acc, X x, Y y) {
 #else
     return (A)__builtin_ia32_vpdpbusds_v16si(acc, u, s);
 #endif
+  } else
+#endif
+#ifdef __ARM_FEATURE_DOTPROD
+      if constexpr (sizeof(X) == 16 && __signed_elem<__e<X>>::value == __signed_elem<__e<Y>>::value) {
+    __v<int, 4> dot = {};
+    if constexpr (__signed_elem<__e<X>>::value)
+      asm("sdot %0.4s, %1.16b, %2.16b" : "+w"(dot) : "w"(x), "w"(y));
+    else
+      asm("udot %0.4s, %1.16b, %2.16b" : "+w"(dot) : "w"(x), "w"(y));
+    return (A)__add_saturated((__v<int, 4>)acc, dot);
   } else
 #endif
     return __add_saturated(acc, __byte_of<0>(x) * __byte_of<0>(y) + __byte_of<1>(x) * __byte_of<1>(y) +
@@ -443,6 +467,58 @@ __inl A __vqdpa(A acc, X x, Y y, M m) {
     return __quad_dot(acc, __select(m, x, X{}), y);
   else
     return __dot_int<4>(acc, x, y, m);
+}
+// Pairs of bfloat16: the odd product first, then the even one, each added by a fused multiply-add; denormal operands
+// and sums are 0.
+__inl float __without_denormal(float x) {
+  const uint bits = __bits<uint>(x);
+  return (bits & 0x7f800000u) == 0 ? __bits<float>(bits & 0x80000000u) : x;
+}
+__inl float __fma_without_denormal(float x, float y, float sum) {
+  const float result = fma(x, y, sum);
+  const uint bits = __bits<uint>(result);
+  if ((bits & 0x7fffffffu) > 0x00800000u) return result;
+  // Tiny is what would be so if exponents had no end.
+  const double exact = (double)x * (double)y + (double)sum, tiny = 0x1p-126 - 0x1p-151;
+  return exact < tiny && exact > -tiny ? __bits<float>(bits & 0x80000000u) : result;
+}
+template <class A, class X>
+__inl A __vdpbf16(A acc, X x, X y) {
+#ifdef __AVX512BF16__
+#if defined(__clang__) && __clang_major__ < 16
+#define __AIPU_PAIRS(lanes) __v<int, lanes>
+#define __AIPU_DOT(lanes, bits) __builtin_ia32_dpbf16ps_##bits
+#elif defined(__clang__)
+#define __AIPU_PAIRS(lanes) __attribute__((__vector_size__(4 * lanes))) __bf16
+#define __AIPU_DOT(lanes, bits) __builtin_ia32_dpbf16ps_##bits
+#elif __GNUC__ < 13
+#define __AIPU_PAIRS(lanes) __v<short, 2 * lanes>
+#define __AIPU_DOT(lanes, bits) __builtin_ia32_dpbf16ps_v##lanes##sf
+#else
+#define __AIPU_PAIRS(lanes) __attribute__((__vector_size__(4 * lanes))) __bf16
+#define __AIPU_DOT(lanes, bits) __builtin_ia32_dpbf16ps_v##lanes##sf
+#endif
+#define __AIPU_VDPBF16(lanes, bits)                                     \
+  if constexpr (sizeof(A) == 4 * lanes) {                               \
+    typedef __AIPU_PAIRS(lanes) P;                                      \
+    return (A)__AIPU_DOT(lanes, bits)(acc, __bits<P>(x), __bits<P>(y)); \
+  }
+  __AIPU_VDPBF16(16, 512)
+  __AIPU_VDPBF16(8, 256)
+  __AIPU_VDPBF16(4, 128)
+#undef __AIPU_VDPBF16
+#undef __AIPU_DOT
+#undef __AIPU_PAIRS
+#endif
+  A out = acc;
+  for (int i = 0; i < __LANES(A); i++) {
+    float sum = __without_denormal(acc[i]);
+    for (int k = 2 * i + 1; k >= 2 * i; k--)
+      sum = __fma_without_denormal(__without_denormal((float)((const X&)x)[k]),
+                                   __without_denormal((float)((const X&)y)[k]), sum);
+    out[i] = sum;
+  }
+  return out;
 }
 template <class A, class X, class Y, class M>
 __inl A __vdot(A zero, X x, Y y, M m) {

@@ -33,7 +33,7 @@ __AIPU_MATH(sigmoid, aipu_math_sigmoid)
 __AIPU_MATH(sqrt, aipu_math_sqrt)
 __AIPU_MATH(rsqrt, aipu_math_rsqrt)
 // One instruction each where the CPU has it, with the same results.
-#ifdef __SSE4_1__
+#ifdef AIPU_CPU_ROUNDING
 __inl float __floor(float x) { return __builtin_floorf(x); }
 __inl double __floor(double x) { return __builtin_floor(x); }
 __inl float __ceil(float x) { return __builtin_ceilf(x); }

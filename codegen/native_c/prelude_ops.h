@@ -193,7 +193,7 @@ __AIPU_COMPARE(lt, <)
 
 // ---- fused multiply-add: x * y + acc, rounded once ----
 
-#ifndef __FMA__
+#ifndef AIPU_CPU_FMA
 // The product of two floats is exact in double; the sum is rounded to odd there, so that rounding to float afterwards
 // rounds as once.
 __inl float __fma_float(float x, float y, float acc) {
@@ -210,7 +210,7 @@ __inl float __fma_float(float x, float y, float acc) {
 }
 #endif
 __inl float fma(float x, float y, float acc) {
-#ifdef __FMA__
+#ifdef AIPU_CPU_FMA
   return __builtin_fmaf(x, y, acc);
 #else
   return __fma_float(x, y, acc);
@@ -224,10 +224,17 @@ __inl V __fused(V x, V y, V acc) {
   if constexpr (__is16f<E>::value)
     return __narrow<E, __LANES(V)>(__fused(__widen(x), __widen(y), __widen(acc)));
   else {
-#ifdef __FMA__
     constexpr bool f32 = __same<E, float>::value;
+#if defined(__ARM_FEATURE_FMA) && !defined(__clang__)
+    if constexpr (sizeof(V) == 16 && f32)
+      return (V)__builtin_aarch64_fmav4sf(x, y, acc);
+    else if constexpr (sizeof(V) == 16)
+      return (V)__builtin_aarch64_fmav2df(x, y, acc);
+    else
+#endif
+#ifdef __FMA__
 #ifdef __AVX512F__
-    if constexpr (sizeof(V) == 64 && f32)
+        if constexpr (sizeof(V) == 64 && f32)
       return (V)__builtin_ia32_vfmaddps512_mask(x, y, acc, -1, 4);
     else if constexpr (sizeof(V) == 64)
       return (V)__builtin_ia32_vfmaddpd512_mask(x, y, acc, -1, 4);
@@ -396,7 +403,7 @@ __inl V __vclip(V x, V lo, V hi, M m) {
 // ---- rounding to integers ----
 
 __inl float rint(float x) {
-#ifdef __SSE4_1__
+#ifdef AIPU_CPU_ROUNDING
   return __builtin_rintf(x);
 #else
   const float magnitude = __builtin_fabsf(x);
@@ -405,7 +412,7 @@ __inl float rint(float x) {
 #endif
 }
 __inl double rint(double x) {
-#ifdef __SSE4_1__
+#ifdef AIPU_CPU_ROUNDING
   return __builtin_rint(x);
 #else
   const double magnitude = __builtin_fabs(x);

@@ -14,6 +14,12 @@
 #define INFINITY __builtin_inff()
 #define NAN __builtin_nanf("")
 #define __inl static inline __attribute__((always_inline))
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define AIPU_CPU_FMA
+#endif
+#if defined(__SSE4_1__) || defined(__aarch64__)
+#define AIPU_CPU_ROUNDING  // to integers, whichever way
+#endif
 
 typedef unsigned char uchar;
 typedef unsigned short ushort;
@@ -326,17 +332,27 @@ __inl __v<float, N> __widen(__soft<T, N> x) {
       return (F)__builtin_ia32_vcvtph2ps512_mask((__v<short, 16>)x.bits, (__v<float, 16>){}, -1, 4);
 #endif
     if constexpr (N == 8) return (F)__builtin_ia32_vcvtph2ps256((__v<short, 8>)x.bits);
-    if constexpr (N > 8) {
+    constexpr int part_lanes = 8;
+#elif defined(__aarch64__)
+    if constexpr (N == 4) {
+      F out;
+      asm("fcvtl %0.4s, %1.4h" : "=w"(out) : "w"(x.bits));
+      return out;
+    }
+    constexpr int part_lanes = 4;
+#else
+    constexpr int part_lanes = N;
+#endif
+    if constexpr (N > part_lanes) {
       F result;
-      for (int i = 0; i < N; i += 8) {
-        __soft<T, 8> part;
-        __builtin_memcpy(&part, (const char*)&x + 2 * i, 16);
-        const __v<float, 8> wide = __widen(part);
-        __builtin_memcpy((char*)&result + 4 * i, &wide, 32);
+      for (int i = 0; i < N; i += part_lanes) {
+        __soft<T, part_lanes> part;
+        __builtin_memcpy(&part, (const char*)&x + 2 * i, sizeof(part));
+        const __v<float, part_lanes> wide = __widen(part);
+        __builtin_memcpy((char*)&result + 4 * i, &wide, sizeof(wide));
       }
       return result;
     }
-#endif
     ushort in[N];
     float out[N];
     __builtin_memcpy(in, &x, sizeof(x));
@@ -354,28 +370,60 @@ __inl __soft<T, N> __narrow(__v<float, N> x) {
     if constexpr (N == 16) return __bits<H>(__builtin_ia32_vcvtps2ph512_mask(x, 0, (__v<short, 16>){}, -1));
 #endif
     if constexpr (N == 8) return __bits<H>(__builtin_ia32_vcvtps2ph256(x, 0));
-    if constexpr (N > 8) {
+    constexpr int part_lanes = 8;
+#elif defined(__aarch64__)
+  if constexpr (__same<T, half>::value) {
+    if constexpr (N == 4) {
+      H out;
+      asm("fcvtn %0.4h, %1.4s" : "=w"(out.bits) : "w"(x));
+      return out;
+    }
+    constexpr int part_lanes = 4;
+#else
+  if constexpr (__same<T, half>::value) {
+    constexpr int part_lanes = N;
+#endif
+    if constexpr (N > part_lanes) {
       H result;
-      for (int i = 0; i < N; i += 8) {
-        __v<float, 8> part;
-        __builtin_memcpy(&part, (const char*)&x + 4 * i, 32);
-        const __soft<T, 8> narrow = __narrow<T, 8>(part);
-        __builtin_memcpy((char*)&result + 2 * i, &narrow, 16);
+      for (int i = 0; i < N; i += part_lanes) {
+        __v<float, part_lanes> part;
+        __builtin_memcpy(&part, (const char*)&x + 4 * i, sizeof(part));
+        const __soft<T, part_lanes> narrow = __narrow<T, part_lanes>(part);
+        __builtin_memcpy((char*)&result + 2 * i, &narrow, sizeof(narrow));
       }
       return result;
     }
   }
+#ifdef __AVX512BF16__
+  if constexpr (__same<T, bf16>::value && N == 16) {
+    // The instruction takes denormal numbers for 0, which we do not.
+    constexpr int kDenormal = 0x20;
+    if (__builtin_expect(__builtin_ia32_fpclassps512_mask(x, kDenormal, (ushort)-1) == 0, 1)) {
+#ifdef __clang__
+#if __clang_major__ < 16
+      typedef __v<short, 16> B;
+#else
+      typedef __attribute__((__vector_size__(32))) __bf16 B;
 #endif
-  float in[N];
-  ushort out[N];
-  __builtin_memcpy(in, &x, sizeof(x));
-  for (int i = 0; i < N; i++) {
-    if constexpr (__same<T, half>::value)
-      out[i] = __half_of_float(in[i]);
-    else
-      out[i] = __bf16_of_float(in[i]);
+      return __bits<H>(__builtin_ia32_cvtneps2bf16_512_mask(x, B{}, (ushort)-1));
+#else
+      return __bits<H>(__builtin_ia32_cvtneps2bf16_v16sf(x));
+#endif
+    }
   }
-  return __bits<H>(out);
+#endif
+  if constexpr (__same<T, bf16>::value) {
+    typedef __v<uint, N> U;
+    const U bits = (U)x, is_nan = (U)((bits & 0x7fffffffu) > 0x7f800000u);
+    const U nan = (bits >> 16) | 0x40u, rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return H{__builtin_convertvector((is_nan & nan) | (~is_nan & rounded), __v<ushort, N>)};
+  } else {
+    float in[N];
+    ushort out[N];
+    __builtin_memcpy(in, &x, sizeof(x));
+    for (int i = 0; i < N; i++) out[i] = __half_of_float(in[i]);
+    return __bits<H>(out);
+  }
 }
 
 template <class T, int N>

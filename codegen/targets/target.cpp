@@ -7,6 +7,11 @@
 #include <mutex>
 #include <utility>
 
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 namespace aipu::tir {
 namespace {
 
@@ -16,17 +21,30 @@ std::vector<std::string> avx512Features() {
           "movbe", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
 }
 
+// What is known of the CPU at hand, of features that rows ask for.
+#if defined(__x86_64__)
 // F16C is not asked for: clang 14 cannot, and every CPU with AVX2 has it.
 bool cpu_has_avx2() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
 }
-
 bool cpu_has_avx512() {
   return cpu_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
-
 bool cpu_has_vnni() { return cpu_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+std::string_view widest_host() {
+  if (cpu_has_vnni()) return __builtin_cpu_supports("avx512bf16") ? "host-avx512-bf16" : "host-avx512-vnni";
+  if (cpu_has_avx512()) return "host-avx512";
+  return cpu_has_avx2() ? "host-avx2" : "host-baseline";
+}
+#elif defined(__aarch64__)
+bool cpu_has_avx2() { return false; }
+std::string_view widest_host() {
+  return (::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 ? "aarch64-dotprod" : "aarch64-neon";
+}
+#else
+#error "no row of targets is for this kind of CPU: codegen/targets/README.md"
+#endif
 
 // -mprefer-vector-width: without it clang splits 512-bit vectors into halves and spills them.
 std::vector<std::string> avx512Flags() { return {"-march=x86-64-v4", "-mprefer-vector-width=512"}; }
@@ -34,10 +52,11 @@ std::vector<std::string> avx2Flags() { return {"-march=x86-64-v3"}; }
 std::vector<std::string> baselineFlags() { return {"-march=x86-64"}; }
 
 // TECs are the CPU's worker threads, which also copy.
-Target host(std::string name) {
+Target cpu(std::string name, std::string machine) {
   Target target;
   target.name = std::move(name);
-  target.description = "this machine's CPU, x86-64";
+  target.description = fmt::format("CPUs of the kind {}", machine);
+  target.machine = std::move(machine);
   target.memories = {
       {.name = "memory", .reach = Reach::kAll, .cache_bytes = 8 << 20},
       {.name = "shared", .reach = Reach::kCore, .bytes = 256 << 10},
@@ -47,8 +66,8 @@ Target host(std::string name) {
   return target;
 }
 
-std::vector<Target> host_targets() {
-  Target avx512 = host("host-avx512");
+std::vector<Target> x86_targets() {
+  Target avx512 = cpu("host-avx512", "x86_64");
   avx512.vector_bits = 512;
   avx512.vector_registers = 32;
   avx512.compiler_flags = avx512Flags();
@@ -61,15 +80,42 @@ std::vector<Target> host_targets() {
   vnni.compiler_flags.push_back("-mavx512vnni");
   vnni.cpu_features.push_back("avx512_vnni");
 
-  Target avx2 = host("host-avx2");
+  Target bf16 = vnni;
+  bf16.name = "host-avx512-bf16";
+  bf16.bf16_dot_products = true;
+  bf16.compiler_flags.push_back("-mavx512bf16");
+  bf16.cpu_features.push_back("avx512_bf16");
+
+  Target avx2 = cpu("host-avx2", "x86_64");
   avx2.compiler_flags = avx2Flags();
   avx2.cpu_features = avx2Features();
 
-  Target baseline = host("host-baseline");
+  Target baseline = cpu("host-baseline", "x86_64");
   baseline.vector_bits = 128;
   baseline.native_fma = false;
   baseline.compiler_flags = baselineFlags();
-  return {avx512, vnni, avx2, baseline};
+  return {avx512, vnni, bf16, avx2, baseline};
+}
+
+// Without the first scheduling: gcc moves products apart there, and copies the sums that it then holds twice.
+std::vector<std::string> aarch64Flags(const char* architecture) {
+  return {std::string("-march=") + architecture, "-fno-schedule-insns"};
+}
+
+std::vector<Target> aarch64_targets() {
+  Target neon = cpu("aarch64-neon", "aarch64");
+  neon.vector_bits = 128;
+  neon.vector_registers = 32;
+  neon.element_products = true;
+  neon.compiler_flags = aarch64Flags("armv8-a");
+  neon.cpu_features = {"asimd"};
+
+  Target dotprod = neon;
+  dotprod.name = "aarch64-dotprod";
+  dotprod.dot_products = DotProducts::kSameSign;
+  dotprod.compiler_flags = aarch64Flags("armv8.2-a+dotprod");
+  dotprod.cpu_features.push_back("asimddp");
+  return {neon, dotprod};
 }
 
 // The functional model of a Compass NPU. Its fma is always the fused one: where this CPU has none, the prelude computes
@@ -80,17 +126,21 @@ Target compass(std::string name, int generation, std::string version, int cores,
   target.description = fmt::format("Compass {}, as a functional model", version);
   target.codegen = "compass_c";
   target.backend = "x2";
-  target.compiler_flags = cpu_has_avx2() ? avx2Flags() : baselineFlags();
-  if (cpu_has_avx2()) target.cpu_features = avx2Features();
+  if (cpu_has_avx2()) {
+    target.compiler_flags = avx2Flags();
+    target.cpu_features = avx2Features();
+  } else if (kThisMachine == "x86_64") {
+    target.compiler_flags = baselineFlags();
+  }
   target.dot_products = DotProducts::kAll;
   target.address_bits = 32;
   target.costs = CostFigures{.commands = npu_timing::kX2};
   target.memories = {
       {.name = "ddr", .reach = Reach::kAll, .bytes_per_cycle = npu_timing::kX2.global_bytes_per_cycle},
       {.name = "gsram", .reach = Reach::kCore, .bytes = int64_t{shared_kib} << 10},
-      {.name = "lsram", .reach = Reach::kTec, .bytes = 32 << 10},
+      {.name = "lsram", .reach = Reach::kTec, .bytes = npu_timing::kX2Machine.lsram_bytes},
   };
-  target.engines = {{.kind = EngineKind::kTec, .count = 4, .takes_launches = true},
+  target.engines = {{.kind = EngineKind::kTec, .count = npu_timing::kX2Machine.tecs, .takes_launches = true},
                     {.kind = EngineKind::kDma, .count = 1, .takes_copies = true}};
   target.version = std::move(version);
   target.generation = generation;
@@ -99,9 +149,11 @@ Target compass(std::string name, int generation, std::string version, int cores,
 }
 
 std::vector<Target> own_targets() {
-  std::vector<Target> targets = host_targets();
-  targets.push_back(compass("X2_1204", 2, "X2", 1, 256));
-  targets.push_back(compass("X2_1204MP3", 2, "X2", 3, 256));
+  std::vector<Target> targets = x86_targets();
+  for (Target& target : aarch64_targets()) targets.push_back(std::move(target));
+  constexpr int kSharedKib = npu_timing::kX2Machine.shared_bytes >> 10;
+  targets.push_back(compass("X2_1204", 2, "X2", 1, kSharedKib));
+  targets.push_back(compass("X2_1204MP3", 2, "X2", 3, kSharedKib));
   for (const char* version : {"X3P", "X3S"}) {
     targets.push_back(compass(fmt::format("{}_1304", version), 3, version, 1, 128));
     targets.push_back(compass(fmt::format("{}_1304MP2", version), 3, version, 2, 128));
@@ -151,6 +203,15 @@ std::string contradiction(const Target& target) {
     return engine.kind == EngineKind::kTec && engine.takes_launches && engine.count >= 0;
   });
   if (!launches) return "it has no TECs that take launches";
+  if (target.costs) {
+    const CostFigures& costs = *target.costs;
+    for (const double figure : costs.numbers()) {
+      const bool is_free_host = figure == 0 && costs.commands.host == 0;
+      if (!is_free_host && !(figure >= npu_timing::kLeastFigure && figure <= npu_timing::kMostFigure))
+        return fmt::format("a cost of {}; there can be {} to {}", figure, npu_timing::kLeastFigure,
+                           npu_timing::kMostFigure);
+    }
+  }
   return target.core_count < 1 ? "it has no cores" : "";
 }
 
@@ -184,11 +245,12 @@ std::string joined(const List& list, Text text) {
 
 std::string facts(const Target& target) {
   static constexpr std::string_view kDots[] = {"", ", dot products of unsigned by signed bytes",
-                                               ", dot products of bytes"};
+                                               ", dot products of bytes of one sign", ", dot products of bytes"};
   std::string text = fmt::format("{}: {}\n", target.name, target.description);
-  text += fmt::format("  code      {}, run by {}\n", target.codegen, target.backend);
-  text += fmt::format("  vectors   {} registers of {} bits{}{}\n", target.vector_registers, target.vector_bits,
-                      target.native_fma ? ", fma" : "", kDots[static_cast<size_t>(target.dot_products)]);
+  text += fmt::format("  code      {} for {}, run by {}\n", target.codegen, target.machine, target.backend);
+  text += fmt::format("  vectors   {} registers of {} bits{}{}{}\n", target.vector_registers, target.vector_bits,
+                      target.native_fma ? ", fma" : "", kDots[static_cast<size_t>(target.dot_products)],
+                      target.bf16_dot_products ? " and of bfloat16" : "");
   if (!target.types.empty()) text += fmt::format("  types     {}\n", joined(target.types, dtype_name));
   text += fmt::format("  memories  {}\n", joined(target.memories, memory_text));
   text += fmt::format("  engines   {}{}\n", joined(target.engines, engine_text),
@@ -268,11 +330,7 @@ Result<Target> find_target(std::string_view name) {
       wanted = wanted.substr(0, wanted.find(' '));
     }
   }
-  if (wanted == "host")
-    wanted = cpu_has_vnni()     ? "host-avx512-vnni"
-             : cpu_has_avx512() ? "host-avx512"
-             : cpu_has_avx2()   ? "host-avx2"
-                                : "host-baseline";
+  if (wanted == "host") wanted = widest_host();
   const std::lock_guard lock(rows().mutex);
   for (const Target& target : rows().targets) {
     if (target.name == wanted) return target;

@@ -40,21 +40,32 @@ struct TargetEngine {
   bool takes_copies = false;  // commands of the DMA buffer, and of kernels
 };
 
-// Products of bytes, summed in 32 bits by one instruction: of none, of unsigned by signed bytes, of any.
-enum class DotProducts : uint8_t { kNone, kUnsignedBySigned, kAll };
+// Products of bytes, summed in 32 bits by one instruction: of none, of unsigned by signed bytes, of bytes that are both
+// signed or both unsigned, of any.
+enum class DotProducts : uint8_t { kNone, kUnsignedBySigned, kSameSign, kAll };
+
+// Of the CPU that this program is compiled for, as `uname -m` says it: "x86_64", "aarch64".
+#if defined(__aarch64__)
+inline constexpr std::string_view kThisMachine = "aarch64";
+#else
+inline constexpr std::string_view kThisMachine = "x86_64";
+#endif
 
 struct Target {
   std::string name;
   std::string description = {};      // a line for people
   std::string codegen = "native_c";  // who makes code of kernels: codegen/driver/code_generator.h
   std::string backend = "host";      // libaipu_backend_<name>.so, which runs that unless another one is asked for
-  std::vector<std::string> compiler_flags = {};  // of the C compiler: -march and the like
+  std::string machine = std::string(kThisMachine);  // the kind of CPU that runs the code, as `uname -m` says it
+  std::vector<std::string> compiler_flags = {};     // of the C compiler: -march and the like
 
   int vector_bits = 256;          // width of a register; wider vectors of the language are split to it when lowered
   int vector_registers = 16;      // architectural vector registers, for register tiles
   std::vector<DType> types = {};  // of elements that kernels may compute with or move; empty: all of the language
+  bool element_products = false;  // of a vector and one element of a register: in one instruction, with no broadcast
   bool native_fma = true;         // false: the lowering turns fma into multiply and add
   DotProducts dot_products = DotProducts::kNone;
+  bool bf16_dot_products = false;  // S.vdpbf16 is one instruction
   // Of positions in memory. 32: kernels index with int32, and the file says how far that reaches.
   int address_bits = 64;
 
@@ -65,7 +76,7 @@ struct Target {
 
   std::string version = {};  // of Compass NPUs: "X2", "X3P", ...; else empty
   int generation = 0;        // of Compass NPUs: 2 or 3, which differ in their instructions; else 0
-  // What the compiled code needs of an x86-64 CPU, spelled as in /proc/cpuinfo.
+  // What the compiled code needs of a CPU of that kind, spelled as in /proc/cpuinfo.
   std::vector<std::string> cpu_features = {};
 
   int lanes(int element_bits) const { return vector_bits / element_bits; }
@@ -81,9 +92,8 @@ struct Target {
   int64_t bytes(Reach reach) const;
 };
 
-// Resolves a name: "host" is the widest row that the CPU at hand can run, under the name of that row
-// ("host-avx512-vnni", "host-avx512", "host-avx2", "host-baseline"), "compass -mcpu=X2_1204" is "X2_1204". X1 and
-// unknown names are errors that list what exists.
+// Resolves a name: "host" is the widest row that the CPU at hand can run, under the name of that row ("host-avx2",
+// "aarch64-dotprod", ...), "compass -mcpu=X2_1204" is "X2_1204". X1 and unknown names are errors that list what exists.
 Result<Target> find_target(std::string_view name);
 // Ours, then those of libraries in the order in which they came.
 std::vector<Target> all_targets();

@@ -10,10 +10,10 @@
 namespace aipu::tir {
 
 // Of what these headers declare to libraries of targets.
-constexpr int kTargetInterfaceVersion = 1;
+constexpr int kTargetInterfaceVersion = 2;
 
 // A library exports, with C linkage, a function whose name ends in that version; libraries of another one are refused:
-//   extern "C" aipu::Status aipu_register_target_v1(aipu::tir::TargetLibrary& library);
+//   extern "C" aipu::Status aipu_register_target_v2(aipu::tir::TargetLibrary& library);
 // It is called once in a process, and adds rows and, where ours do not fit, a code generator. An error ends the
 // conversion, and nothing is added.
 class TargetLibrary {

@@ -1,6 +1,7 @@
 #include "codegen/timing/timing_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 
@@ -119,10 +120,68 @@ bool may_leave(const Stmt& stmt) {
   return leaves;
 }
 
+double overlapped(const CycleCounts& c) {
+  const double scalar = at(c, CycleClass::kScalar) + at(c, CycleClass::kControl);
+  const double vector = at(c, CycleClass::kVector) + at(c, CycleClass::kMath);
+  return std::max(scalar, vector) + at(c, CycleClass::kLocalMemory) + at(c, CycleClass::kGlobalMemory) +
+         at(c, CycleClass::kDma) + at(c, CycleClass::kSync);
+}
+
+CycleCounts cycles_of(const InstrumentedKernel::Block& block) {
+  CycleCounts whole = {};
+  for (const InstrumentedKernel::Piece& piece : block.pieces) {
+    for (size_t c = 0; c < kCycleClasses; ++c) whole[c] += piece.cycles[c];
+  }
+  return whole;
+}
+
+// The first counters of a kernel with asynchronous copies, in ticks: when its code and its DMA engine are done with
+// what they have got so far, and the last transfer of each event.
+constexpr int kClock = 0, kEngine = 1, kEvents = 2, kMostEvents = 4, kTimelineCounters = kEvents + kMostEvents;
+constexpr int kTicks = 16;        // of a cycle
+constexpr int kByteScale = 1024;  // ticks per byte are a ratio of integers
+int64_t in_ticks(double cycles) { return std::llround(cycles * kTicks); }
+
+// The rows that take events wait for them; a transfer takes the one that it sets.
+bool waits_for_events(const IntrinsicCall& call) {
+  return call.intrinsic->cost == CostClass::kEvent && !call.intrinsic->params.empty() &&
+         call.intrinsic->params.front().name == "events";
+}
+
+// A call that the order of code and transfers in time depends on.
+bool is_timed(const Expr& expr) {
+  const auto* call = expr->as<IntrinsicCall>();
+  return expr->as<FunctionCall>() != nullptr ||
+         (call != nullptr && (call->intrinsic->cost == CostClass::kTransfer ||
+                              call->intrinsic->cost == CostClass::kBarrier || waits_for_events(*call)));
+}
+
+bool takes_time(const Stmt& stmt) {
+  bool found = false;
+  walk(
+      stmt, [&](const Expr& e) { found = found || is_timed(e); }, [](const Stmt&) {});
+  return found;
+}
+
+bool has_asynchronous(const Module& module) {
+  bool found = false;
+  const auto visit = [&](const Expr& e) {
+    const auto* call = e->as<IntrinsicCall>();
+    found =
+        found || (call != nullptr && call->intrinsic->cost == CostClass::kTransfer && call->intrinsic->asynchronous);
+  };
+  for (const PrimFuncPtr& function : module.functions) walk(function->body, visit, [](const Stmt&) {});
+  return found;
+}
+
 class Instrumenter {
  public:
   explicit Instrumenter(const CostFigures& costs) { kernel_.costs = costs; }
   InstrumentedKernel run(const Module& lowered) {
+    if (has_asynchronous(lowered)) {
+      kernel_.timeline = true;
+      kernel_.counter_count = kTimelineCounters;
+    }
     for (size_t f = 0; f < lowered.functions.size(); ++f) {
       const PrimFunc& function = *lowered.functions[f];
       auto result = std::make_shared<PrimFunc>(function);
@@ -145,6 +204,7 @@ class Instrumenter {
       if (f == 0) entry_counters_ = counters_;
     }
     finish_entry();
+    if (kernel_.timeline) put_block_costs();
     return std::move(kernel_);
   }
 
@@ -164,10 +224,77 @@ class Instrumenter {
     return make_stmt(Store{base, position, binary(BinaryOp::kAdd, load(base, position), amount)});
   }
 
-  size_t open_block() {
+  // A new block, whose counting goes to `out`.
+  size_t open_block(std::vector<Stmt>* out) {
     kernel_.blocks.push_back({kernel_.counter_count, {}});
+    out->push_back(count(kernel_.counter_count, int_imm(1, DType::kI64)));
     ++kernel_.counter_count;
+    if (kernel_.timeline) {
+      // What it costs is known once all its pieces are: put_block_costs().
+      auto cost = std::make_shared<Var>();
+      cost->name = "block_cost";
+      cost->type = Type::scalar(DType::kI64);
+      block_costs_.push_back(cost);
+      out->push_back(count(kClock, var_ref(cost)));
+    }
     return kernel_.blocks.size() - 1;
+  }
+
+  void put_block_costs() {
+    class Replacer : public Mutator {
+     public:
+      std::map<const Var*, int64_t> values;
+      using Mutator::mutate;
+      Expr mutate(const Expr& expr) override {
+        const auto* ref = expr->as<VarRef>();
+        const auto found = ref == nullptr ? values.end() : values.find(ref->var.get());
+        return found == values.end() ? mutate_children(expr) : int_imm(found->second, DType::kI64);
+      }
+    } replacer;
+    for (size_t b = 0; b < kernel_.blocks.size(); ++b)
+      replacer.values[block_costs_[b].get()] = in_ticks(overlapped(cycles_of(kernel_.blocks[b])));
+    for (PrimFuncPtr& function : kernel_.module.functions) {
+      auto copy = std::make_shared<PrimFunc>(*function);
+      copy->body = replacer.mutate(copy->body);
+      function = std::move(copy);
+    }
+  }
+
+  // counters[a] = max(counters[a], counters[b])
+  static Stmt raise(const Expr& base, const Expr& a, const Expr& b) {
+    return make_stmt(Store{base, a, binary(BinaryOp::kMax, load(base, a), load(base, b))});
+  }
+  static Expr event_clock(const Expr& event) {
+    return binary(BinaryOp::kAdd, int_imm(kEvents), binary(BinaryOp::kBitAnd, event, int_imm(kMostEvents - 1)));
+  }
+
+  // What a transfer or a wait does to the clocks of the TEC's code and of its DMA engine, which takes one transfer
+  // after the other.
+  void keep_time(const IntrinsicCall& call, std::vector<Stmt>* out) {
+    const Expr base = var_ref(counters_), clock = int_imm(kClock), engine = int_imm(kEngine);
+    if (call.intrinsic->cost == CostClass::kTransfer) {
+      const auto [bytes, rows] = extent_of(call);
+      const npu_timing::Figures& figures = costs().commands;
+      const int64_t ratio = std::llround(kTicks * kByteScale / figures.dma_bytes_per_cycle);
+      Expr cycles = binary(BinaryOp::kDiv, binary(BinaryOp::kMul, bytes, int_imm(ratio, DType::kI64)),
+                           int_imm(kByteScale, DType::kI64));
+      cycles =
+          binary(BinaryOp::kAdd, cycles, binary(BinaryOp::kMul, rows, int_imm(in_ticks(figures.dma_row), DType::kI64)));
+      cycles = binary(BinaryOp::kAdd, cycles, int_imm(in_ticks(figures.dma_latency), DType::kI64));
+      out->push_back(raise(base, engine, clock));
+      out->push_back(count(kEngine, cycles));
+      if (call.intrinsic->asynchronous) {
+        out->push_back(raise(base, event_clock(*operand_of(call, "event")), engine));
+      } else {
+        out->push_back(raise(base, clock, engine));
+      }
+    } else if (call.intrinsic->cost == CostClass::kBarrier) {
+      out->push_back(raise(base, clock, engine));
+    } else if (waits_for_events(call)) {
+      for (const Expr& event : call.args) {
+        if (event != nullptr) out->push_back(raise(base, clock, event_clock(event)));
+      }
+    }
   }
 
   void charge(size_t block, const SourceSpan& span, const CycleCounts& cycles) {
@@ -183,11 +310,11 @@ class Instrumenter {
 
   // A body with a counter of its own. `overhead`: control cycles each time it runs, at `span`.
   Stmt rewrite_body(const Stmt& body, double overhead, const Expr& condition = nullptr, const SourceSpan& span = {}) {
-    size_t current = open_block();
+    std::vector<Stmt> statements;
+    size_t current = open_block(&statements);
     CycleCounts extra = control(overhead);
     add_expression(costs(), condition, &extra);
     charge(current, span, extra);
-    std::vector<Stmt> statements = {count(kernel_.blocks[current].counter, int_imm(1, DType::kI64))};
     append(body, &current, &statements);
     return block(std::move(statements));
   }
@@ -204,10 +331,8 @@ class Instrumenter {
         } else {
           append(inner, current, out);
         }
-        if (i + 1 < scope->body.size() && may_leave(inner)) {
-          *current = open_block();
-          out->push_back(count(kernel_.blocks[*current].counter, int_imm(1, DType::kI64)));
-        }
+        if (i + 1 < scope->body.size() && (may_leave(inner) || (kernel_.timeline && takes_time(inner))))
+          *current = open_block(out);
       }
       return;
     }
@@ -249,32 +374,38 @@ class Instrumenter {
     if (stmt->as<LaneWrite>() != nullptr) at(cycles, CycleClass::kVector) += costs().lane_access;
     charge(*current, stmt->span, cycles);
     if (const auto* evaluate = stmt->as<Evaluate>()) {
-      if (const auto* call = evaluate->value->as<IntrinsicCall>();
-          call != nullptr && call->intrinsic->cost == CostClass::kTransfer) {
-        count_transfer(*call, stmt->span, out);
+      if (const auto* call = evaluate->value->as<IntrinsicCall>(); call != nullptr) {
+        if (call->intrinsic->cost == CostClass::kTransfer) count_transfer(*call, stmt->span, out);
+        if (kernel_.timeline) keep_time(*call, out);
       }
     }
     out->push_back(CallRewriter(*this).mutate(stmt));
   }
 
-  void count_transfer(const IntrinsicCall& call, const SourceSpan& span, std::vector<Stmt>* out) {
-    const Intrinsic& row = *call.intrinsic;
+  // Bytes and rows that a transfer moves.
+  static std::pair<Expr, Expr> extent_of(const IntrinsicCall& call) {
     // What has no source fills memory, and counts scalars.
     const Type pointee = call.args[0]->type.pointee();
     const bool fills = operand_of(call, "src") == nullptr;
     const int64_t element = std::max<int64_t>(1, (fills ? pointee.with_lanes(1) : pointee).bytes());
-    kernel_.transfers.push_back({kernel_.counter_count, line_of(span), std::string(row.name), row.asynchronous});
-    const int64_t first = kernel_.counter_count;
-    kernel_.counter_count += 3;
     // What is absent counts as 1.
     Expr bytes = int_imm(element, DType::kI64), rows = int_imm(1, DType::kI64);
-    for (const IntrinsicParam& param : row.params) {
+    for (const IntrinsicParam& param : call.intrinsic->params) {
       const Expr* value = operand_of(call, param.name);
       if (param.extent == TransferExtent::kNone || value == nullptr || !(*value)->type.is_scalar()) continue;
       const Expr count = cast(Type::scalar(DType::kI64), *value);
       bytes = binary(BinaryOp::kMul, bytes, count);
       if (param.extent == TransferExtent::kRow) rows = binary(BinaryOp::kMul, rows, count);
     }
+    return {bytes, rows};
+  }
+
+  void count_transfer(const IntrinsicCall& call, const SourceSpan& span, std::vector<Stmt>* out) {
+    const Intrinsic& row = *call.intrinsic;
+    kernel_.transfers.push_back({kernel_.counter_count, line_of(span), std::string(row.name), row.asynchronous});
+    const int64_t first = kernel_.counter_count;
+    kernel_.counter_count += 3;
+    const auto [bytes, rows] = extent_of(call);
     out->push_back(count(first, int_imm(1, DType::kI64)));
     out->push_back(count(first + 1, bytes));
     out->push_back(count(first + 2, rows));
@@ -309,16 +440,10 @@ class Instrumenter {
   }
 
   InstrumentedKernel kernel_;
+  std::vector<VarPtr> block_costs_;  // placeholders, per block
   VarPtr counters_, entry_base_, entry_counters_;
   std::map<std::pair<std::string, int>, uint32_t> line_index_;
 };
-
-double overlapped(const CycleCounts& c) {
-  const double scalar = at(c, CycleClass::kScalar) + at(c, CycleClass::kControl);
-  const double vector = at(c, CycleClass::kVector) + at(c, CycleClass::kMath);
-  return std::max(scalar, vector) + at(c, CycleClass::kLocalMemory) + at(c, CycleClass::kGlobalMemory) +
-         at(c, CycleClass::kDma) + at(c, CycleClass::kSync);
-}
 
 }  // namespace
 
@@ -356,12 +481,9 @@ CycleEstimate estimate(const InstrumentedKernel& kernel, std::span<const int64_t
     double code = 0;
     for (const InstrumentedKernel::Block& block : kernel.blocks) {
       const double runs = static_cast<double>(own[static_cast<size_t>(block.counter)]);
-      CycleCounts whole = {};
+      const CycleCounts whole = cycles_of(block);
       for (const InstrumentedKernel::Piece& piece : block.pieces) {
-        for (size_t c = 0; c < kCycleClasses; ++c) {
-          whole[c] += piece.cycles[c];
-          lines[piece.line][c] += runs * piece.cycles[c];
-        }
+        for (size_t c = 0; c < kCycleClasses; ++c) lines[piece.line][c] += runs * piece.cycles[c];
       }
       for (size_t c = 0; c < kCycleClasses; ++c) row.classes[c] += runs * whole[c];
       code += runs * overlapped(whole);
@@ -380,7 +502,10 @@ CycleEstimate estimate(const InstrumentedKernel& kernel, std::span<const int64_t
       result.transfers[k].bytes += bytes;
       result.transfers[k].cycles += cycles;
     }
-    row.cycles = figures.launch + std::max(code, row.async_cycles) + row.dma_cycles;
+    row.code_cycles = code;
+    row.cycles = figures.launch + code + row.dma_cycles;
+    if (kernel.timeline)
+      row.cycles = figures.launch + static_cast<double>(std::max(own[kClock], own[kEngine])) / kTicks;
     all_bytes += row.dma_bytes;
     result.cycles = std::max(result.cycles, row.cycles);
     result.tecs.push_back(row);

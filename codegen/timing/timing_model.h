@@ -11,9 +11,10 @@
 //    predicted (2 cycles), calls take 8.
 //  - Memory by scope, caches always hit: lsram and private 1, shared 2, global 4 cycles per access; strided, gathered
 //    and scattered ones 1 more for each lane.
-//  - DMA: 40 cycles to set up, 100 of latency, 16 bytes per cycle and TEC, 4 cycles per row. A synchronous copy stops
-//    its TEC. Asynchronous ones run beside the code of their TEC: only what exceeds the code's own cycles counts. All
-//    TECs share 32 bytes per cycle.
+//  - DMA: 40 cycles to set up, 100 of latency, 16 bytes per cycle and TEC, 4 cycles per row. A TEC's transfers follow
+//    one another. A synchronous copy stops its TEC; asynchronous ones run beside its code, which waits where it says so
+//    (wait_events, free_events, a barrier) until what it waits for is there. In kernels that have such copies the
+//    instrumented code keeps the time of both, block by block. All TECs share 32 bytes per cycle.
 //  - A launch takes 200 cycles, a barrier 24. The kernel takes as long as its slowest TEC.
 #pragma once
 
@@ -42,7 +43,8 @@ struct InstrumentedKernel {
   // of TEC t is element t * counter_count + c. The caller zeroes them.
   Module module;
   int64_t counter_count = 0;
-  CostFigures costs;  // what estimate() weighs with
+  bool timeline = false;  // there are asynchronous copies: the first counters are times
+  CostFigures costs;      // what estimate() weighs with
 
   struct Line {
     std::shared_ptr<const std::string> file;  // null for generated code
@@ -76,6 +78,7 @@ Result<InstrumentedKernel> instrument(const Module& lowered, const CostFigures& 
 struct CycleEstimate {
   struct Tec {
     double cycles = 0;         // from the launch to its end
+    double code_cycles = 0;    // of its instructions, without waiting
     CycleCounts classes = {};  // before scalar and vector instructions overlap
     double dma_cycles = 0;     // synchronous copies
     double async_cycles = 0;   // asynchronous ones, overlapped or not

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "frontend/onnx/op_context.h"
 
@@ -22,10 +25,13 @@ struct ConverterRow {
   Converter convert = nullptr;  // null: refused, for the reason in `refusal`
   std::string_view refusal = {};
   bool takes_lists = false;  // inputs may be sequences and optionals
+  bool takes_maps = false;
 };
 
 std::span<const ConverterRow> microsoft_rows();  // ops/microsoft/register_ops.cpp
 std::span<const ConverterRow> ml_rows();         // ops/ml/register_ops.cpp
+// All rows, those of one op together, oldest first.
+const std::map<std::pair<std::string_view, std::string_view>, std::vector<const ConverterRow*>>& all_converters();
 // The row for an op in an opset; null when there is none (unknown op, or too old an opset).
 const ConverterRow* find_converter(std::string_view domain, std::string_view op, int64_t version);
 

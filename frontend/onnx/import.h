@@ -15,15 +15,18 @@
 #include <utility>
 #include <vector>
 
+#include "frontend/onnx/processing.h"
 #include "graph/ir/graph.h"
+#include "graph/ir/string_table.h"
 #include "runtime/base/status.h"
 
 namespace aipu::frontend {
 
 // An input or output of the model that is no tensor. The graph has its elements, `count` tensors in a row among its
-// inputs or outputs with the names NAME[0], NAME[1], ...
+// inputs or outputs with the names NAME[0], NAME[1], ... Those of a map are its keys [K] and its values [K], those of a
+// sequence of N maps with the same keys these keys [K] and the values [N, K].
 struct PortList {
-  enum class Kind : uint8_t { kSequence, kOptionalTensor, kOptionalSequence };
+  enum class Kind : uint8_t { kSequence, kOptionalTensor, kOptionalSequence, kMaps, kMap };
   std::string name;
   bool is_input = false;
   Kind kind = Kind::kSequence;
@@ -50,6 +53,9 @@ struct ImportOptions {
   // nodes; `*` stands for any text. They have the graph's meaning: nothing is fused over an output. What is an output
   // already, or an input, is left as it is; a pattern that no value fits is an error.
   std::vector<std::string> exposed;
+  // Nodes before inputs, each at most once, and behind outputs.
+  std::vector<Preprocess> preprocess;
+  std::vector<Postprocess> postprocess;
   // `--sequence-length NAME=N`: how many elements an input has that is a sequence or an optional; kAbsent: an optional
   // without a value.
   std::map<std::string, int64_t> sequence_lengths;
@@ -63,6 +69,8 @@ struct ImportOptions {
   std::vector<std::string>* warnings = nullptr;
   // Receives what the model says about itself; may be null.
   ModelDescription* description = nullptr;
+  // Gets the strings of the model, whose constants hold their numbers; null: a model that has some is refused.
+  std::shared_ptr<graph::StringTable> strings;
 };
 
 constexpr int64_t kAbsent = -1;

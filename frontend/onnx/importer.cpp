@@ -30,6 +30,7 @@ std::string node_name(const onnx::NodeProto& node) {
 Importer::Importer(const ParsedModel& model, std::shared_ptr<const MappedFile> file, const ImportOptions& options,
                    const std::string& folder)
     : model_(model.proto), options_(options), reader_(model_, folder) {
+  reader_.strings = options.strings != nullptr ? options.strings : std::make_shared<graph::StringTable>();
   reader_.take_initializers(model, std::move(file));
 }
 
@@ -53,11 +54,15 @@ Result<std::unique_ptr<Graph>> Importer::run() {
   if (!unsupported_.empty()) return unsupported_error();
   AIPU_RETURN_IF_ERROR(add_graph_outputs(scope));
   AIPU_RETURN_IF_ERROR(add_exposed_outputs(scope));
+  for (const Postprocess& postprocess : options_.postprocess)
+    AIPU_RETURN_IF_ERROR(add_postprocessing(graph.get(), postprocess));
   if (options_.description != nullptr) {
     options_.description->text = model_->doc_string();
     for (const auto& entry : model_->metadata_props())
       options_.description->metadata.emplace_back(entry.key(), entry.value());
   }
+  if (options_.strings == nullptr && reader_.strings->texts().size() > 1)
+    return unsupported("the model has strings, for which there is no table (ImportOptions::strings)");
   return graph;
 }
 
@@ -298,7 +303,7 @@ Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {
     if (found->list == nullptr) continue;
     context.input_lists.resize(context.inputs.size());
     context.input_lists.back() = found->list;
-    if (custom || !row->takes_lists)
+    if (custom || !(found->list->has_maps() ? row->takes_maps : row->takes_lists))
       context.fail_unsupported(str_cat("input '", name, "' is ", list_text(*found->list), ", a tensor is needed"));
   }
   while (context.inputs.size() > context.input_lists.size() && !context.inputs.back().valid())

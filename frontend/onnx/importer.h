@@ -26,6 +26,7 @@ class FunctionProto;
 class GraphProto;
 class ModelProto;
 class NodeProto;
+class TypeProto;
 class ValueInfoProto;
 }  // namespace onnx
 
@@ -60,6 +61,7 @@ class Importer : public SubgraphImporter {
   Result<ImportedSubgraph> import_subgraph(const onnx::GraphProto& proto, const std::vector<Formal>& formals) override;
   Result<std::vector<Item>> inline_subgraph(const onnx::GraphProto& proto, const std::vector<Item>& arguments) override;
   Dim fresh_symbol(const std::string& hint) override;
+  int64_t number_of_string(const std::string& text) override { return reader_.strings->number_of(text); }
   std::unique_ptr<Graph> new_body(const std::string& name) override;
 
  private:
@@ -93,8 +95,13 @@ class Importer : public SubgraphImporter {
   // ports.cpp: graph inputs and outputs
   Status subgraph_outputs(Scope& scope, const onnx::GraphProto& proto, std::vector<Item>* outputs);
   Status add_graph_inputs(Scope& scope);
+  Status check_preprocess(const Inputs& inputs) const;
+  Result<ValueId> add_tensor_input(Scope& scope, const onnx::ValueInfoProto& info);
   Status check_sequence_lengths(const Inputs& inputs) const;
   Result<ListInput> list_input(const onnx::ValueInfoProto& info, Inputs* elements);
+  Result<ListInput> map_input(const onnx::ValueInfoProto& info, Inputs* elements);
+  // An input `list[k]` beside the model's own; its name.
+  std::string add_element(const std::string& list, size_t k, const onnx::TypeProto& type, Inputs* elements);
   Status fix_symbols(const Inputs& inputs);
   Status add_list_output(Scope& scope, const onnx::ValueInfoProto& info, const ListValue& list,
                          std::unordered_set<std::string>* names);

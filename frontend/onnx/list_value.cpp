@@ -24,6 +24,7 @@ bool have_same_form(const ListValue& a, const ListValue& b) {
 std::string list_text(const ListValue& list) {
   if (!list.present) return "an absent optional";
   if (list.kind == PortList::Kind::kOptionalTensor) return "an optional tensor";
+  if (list.has_maps()) return list.kind == PortList::Kind::kMap ? "a map" : "a sequence of maps";
   const std::string what = list.kind == PortList::Kind::kSequence ? "a sequence" : "an optional sequence";
   if (!list.has_known_length()) return what + " whose length only a run tells";
   return str_cat(what, " of ", list.elements.size(), list.elements.size() == 1 ? " tensor" : " tensors");

@@ -28,6 +28,7 @@ struct ListValue {
   std::string grows;
   std::string decided_by;  // the operand that decides how often the Loop runs, of both
 
+  bool has_maps() const { return kind == PortList::Kind::kMaps || kind == PortList::Kind::kMap; }
   bool has_known_length() const { return stacks.empty() && grows.empty(); }
 };
 using ListPtr = std::shared_ptr<const ListValue>;

@@ -184,8 +184,20 @@ Result<ConstantPtr> TensorReader::read(const onnx::TensorProto& tensor) {
   return constant;
 }
 
+Result<ConstantPtr> TensorReader::read_strings(const onnx::TensorProto& tensor) {
+  AIPU_ASSIGN_OR_RETURN(const int64_t count, element_count_of(tensor.dims()));
+  if (tensor.data_location() == onnx::TensorProto::EXTERNAL || tensor.has_raw_data())
+    return invalid_model("keeps strings as raw data, which have no meaning there");
+  if (tensor.string_data_size() != count)
+    return invalid_model(str_cat("has ", tensor.string_data_size(), " strings, its shape needs ", count));
+  std::vector<int64_t> numbers;
+  for (const std::string& text : tensor.string_data()) numbers.push_back(strings->number_of(text));
+  return Constant::of<int64_t>(DType::kString, {tensor.dims().begin(), tensor.dims().end()}, numbers);
+}
+
 Result<ConstantPtr> TensorReader::read_unnamed(const onnx::TensorProto& tensor) {
   const auto dtype = dtype_from_onnx(tensor.data_type());
+  if (dtype == DType::kString && strings != nullptr) return read_strings(tensor);
   if (!dtype || *dtype == DType::kVoid || *dtype == DType::kString) {
     return unsupported(str_cat("has the element type ",
                                dtype == DType::kString ? "string" : str_cat("number ", tensor.data_type()),

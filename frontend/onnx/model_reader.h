@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "graph/ir/graph.h"
+#include "graph/ir/string_table.h"
 #include "runtime/base/file.h"
 #include "runtime/base/input_file.h"
 #include "runtime/base/status.h"
@@ -41,6 +42,9 @@ class TensorReader {
   TensorReader(std::shared_ptr<const void> owner, std::string external_data_folder)
       : owner_(std::move(owner)), folder_(std::move(external_data_folder)) {}
 
+  // Where strings get their numbers; without one tensors of strings are refused.
+  std::shared_ptr<graph::StringTable> strings;
+
   // The initializers of a model are where `model` says: in the copy of the file that `owner` has, whose pages go away
   // with the last Constant that borrows from them, so that folded and packed weights do not stand beside those of the
   // file until the end. Without an owner they are copied. Large ones are hashed at once, on all CPUs.
@@ -52,6 +56,7 @@ class TensorReader {
   Result<graph::ConstantPtr> read(const onnx::SparseTensorProto& tensor);
 
  private:
+  Result<graph::ConstantPtr> read_strings(const onnx::TensorProto& tensor);
   Result<graph::ConstantPtr> read_unnamed(const onnx::TensorProto& tensor);
   Result<graph::ConstantPtr> read_external(const onnx::TensorProto& tensor, DType dtype, std::vector<int64_t> shape,
                                            int64_t byte_count);

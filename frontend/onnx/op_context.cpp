@@ -86,9 +86,8 @@ DType OpContext::take_dtype(std::string_view name, DType otherwise) {
   const int64_t number = take_int(name, 0);
   if (!ok() || number == 0) return otherwise;
   const auto dtype = number > 0 && number <= 1000 ? dtype_from_onnx(static_cast<int>(number)) : std::nullopt;
-  if (dtype && *dtype != DType::kString) return *dtype;
-  fail_unsupported(str_cat("element type ", dtype ? "string" : str_cat("number ", number), " in attribute '", name,
-                           "' is not supported"));
+  if (dtype) return *dtype;
+  fail_unsupported(str_cat("element type number ", number, " in attribute '", name, "' is not supported"));
   return otherwise;
 }
 
@@ -140,11 +139,11 @@ Attributes OpContext::pass_attributes(std::string_view canonical_op) {
       case AttributeKind::kDType:
         if (const auto* a = find(wanted.name, Kind::kInt)) {
           const auto dtype = a->i >= 0 && a->i <= 1000 ? dtype_from_onnx(static_cast<int>(a->i)) : std::nullopt;
-          if (dtype && *dtype != DType::kVoid && *dtype != DType::kString) {
+          if (dtype && *dtype != DType::kVoid) {
             out.set(wanted.name, *dtype);
           } else {
-            fail_unsupported(str_cat("element type ", dtype == DType::kString ? "string" : str_cat("number ", a->i),
-                                     " in attribute '", wanted.name, "' is not supported"));
+            fail_unsupported(
+                str_cat("element type number ", a->i, " in attribute '", wanted.name, "' is not supported"));
           }
         }
         break;
@@ -216,6 +215,13 @@ ValueId OpContext::constant(ConstantPtr constant) {
 }
 
 ValueId OpContext::int64s(std::vector<int64_t> elements) { return constant(Constant::int64s(std::move(elements))); }
+
+ValueId OpContext::strings(const std::vector<std::string>& elements) {
+  std::vector<int64_t> numbers;
+  for (const std::string& element : elements) numbers.push_back(number_of_string(element));
+  const auto count = static_cast<int64_t>(numbers.size());
+  return constant(Constant::of<int64_t>(DType::kString, {count}, std::span<const int64_t>(numbers)));
+}
 
 ValueId OpContext::int64_scalar(int64_t value) {
   return constant(Constant::of<int64_t>(DType::kI64, {}, std::span(&value, 1)));

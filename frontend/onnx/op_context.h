@@ -70,6 +70,8 @@ class SubgraphImporter {
   virtual std::unique_ptr<Graph> new_body(const std::string& name) = 0;
   // A symbol no one else in the model uses.
   virtual Dim fresh_symbol(const std::string& hint) = 0;
+  // The number of a string, as tensors of strings hold it.
+  virtual int64_t number_of_string(const std::string& text) = 0;
 };
 
 using AttributeList = std::vector<std::pair<std::string, AttributeValue>>;
@@ -150,6 +152,8 @@ class OpContext {
   ValueId constant(ConstantPtr constant);
   ValueId int64s(std::vector<int64_t> elements);  // 1-D
   ValueId int64_scalar(int64_t value);
+  ValueId strings(const std::vector<std::string>& elements);  // 1-D
+  int64_t number_of_string(const std::string& text) { return subgraphs_.number_of_string(text); }
   ValueId scalar(DType dtype, double value);  // rank 0 of any numeric dtype or bool
   ValueId shape_of(ValueId value) { return emit("Shape", {}, {value}); }
   // [1]

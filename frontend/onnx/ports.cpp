@@ -3,6 +3,7 @@
 
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/onnx_pb.h"
+#include "runtime/base/pattern.h"
 #include "runtime/base/text.h"
 
 namespace aipu::frontend {
@@ -17,25 +18,11 @@ Result<DType> tensor_dtype(const onnx::ValueInfoProto& info, const char* role) {
   }
   if (!type.has_tensor_type()) return invalid_model(str_cat(role, " '", info.name(), "' has no type"));
   const auto dtype = dtype_from_onnx(type.tensor_type().elem_type());
-  if (!dtype || *dtype == DType::kVoid || *dtype == DType::kString) {
-    return unsupported(str_cat(role, " '", info.name(), "' has the element type ",
-                               dtype == DType::kString ? "string" : str_cat("number ", type.tensor_type().elem_type()),
-                               ", which is not supported"));
+  if (!dtype || *dtype == DType::kVoid) {
+    return unsupported(str_cat(role, " '", info.name(), "' has the element type number ",
+                               type.tensor_type().elem_type(), ", which is not supported"));
   }
   return *dtype;
-}
-
-// Whether the text is what the pattern says, in which `*` stands for any text.
-bool fits(std::string_view pattern, std::string_view text) {
-  const size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return pattern == text;
-  if (!text.starts_with(pattern.substr(0, star))) return false;
-  const std::string_view rest = pattern.substr(star + 1);
-  if (rest.empty()) return true;
-  for (size_t at = star; at <= text.size(); ++at) {
-    if (fits(rest, text.substr(at))) return true;
-  }
-  return false;
 }
 
 Status no_such_value(const std::string& pattern, std::span<const std::string_view> values) {
@@ -59,7 +46,9 @@ Status no_such_value(const std::string& pattern, std::span<const std::string_vie
   return invalid_argument(str_cat("--expose: no value of the outermost graph is called '", pattern, "'", hint));
 }
 
-bool is_list(const onnx::TypeProto& type) { return type.has_sequence_type() || type.has_optional_type(); }
+bool is_list(const onnx::TypeProto& type) {
+  return type.has_sequence_type() || type.has_optional_type() || type.has_map_type();
+}
 
 // The type of what a list is made of.
 const onnx::TypeProto& element_type(const onnx::TypeProto& type) {
@@ -69,7 +58,13 @@ const onnx::TypeProto& element_type(const onnx::TypeProto& type) {
 
 Result<PortList::Kind> list_kind(const onnx::ValueInfoProto& info, const char* role) {
   const auto& type = info.type();
-  if (!element_type(type).has_tensor_type())
+  const auto& element = element_type(type);
+  if (element.has_map_type() && element.map_type().value_type().has_tensor_type()) {
+    if (type.has_map_type()) return PortList::Kind::kMap;
+    if (type.sequence_type().has_elem_type() && type.sequence_type().elem_type().has_map_type())
+      return PortList::Kind::kMaps;
+  }
+  if (!element.has_tensor_type())
     return unsupported(str_cat(role, " '", info.name(), "': only lists of tensors are supported"));
   if (type.has_sequence_type()) return PortList::Kind::kSequence;
   return type.optional_type().elem_type().has_sequence_type() ? PortList::Kind::kOptionalSequence
@@ -182,13 +177,14 @@ Status Importer::add_graph_inputs(Scope& scope) {
     if (!known || constant == nullptr)
       return invalid_argument(str_cat("there is no input '", name, "' to make a constant of"));
   }
+  AIPU_RETURN_IF_ERROR(check_preprocess(inputs));
   for (const auto* input : inputs) {
     if (const auto it = options_.constant_inputs.find(input->name()); it != options_.constant_inputs.end()) {
       AIPU_RETURN_IF_ERROR(add_constant_input(scope, *input, it->second));
       continue;
     }
-    AIPU_ASSIGN_OR_RETURN(TensorType type, input_type(*input));
-    AIPU_RETURN_IF_ERROR(define(scope, input->name(), scope.graph->add_input(input->name(), std::move(type))));
+    AIPU_ASSIGN_OR_RETURN(const ValueId value, add_tensor_input(scope, *input));
+    AIPU_RETURN_IF_ERROR(define(scope, input->name(), value));
   }
   for (ListInput& list : lists) {
     for (const std::string& name : list.elements) list.value.elements.push_back(scope.values.at(name));
@@ -210,6 +206,30 @@ void Importer::describe(PortList list) {
   if (options_.description != nullptr) options_.description->lists.push_back(std::move(list));
 }
 
+Status Importer::check_preprocess(const Inputs& inputs) const {
+  const auto& all = options_.preprocess;
+  for (auto it = all.begin(); it != all.end(); ++it) {
+    const auto names_it = [&](const auto& other) { return other.input == it->input; };
+    if (std::any_of(all.begin(), it, names_it))
+      return invalid_argument(str_cat("--preprocess: input '", it->input, "' is given twice"));
+    const bool known =
+        options_.constant_inputs.count(it->input) == 0 &&
+        std::any_of(inputs.begin(), inputs.end(), [&](const auto* input) { return input->name() == it->input; });
+    if (!known) return invalid_argument(str_cat("--preprocess: there is no input '", it->input, "'"));
+  }
+  return {};
+}
+
+Result<ValueId> Importer::add_tensor_input(Scope& scope, const onnx::ValueInfoProto& info) {
+  AIPU_ASSIGN_OR_RETURN(TensorType type, input_type(info));
+  const auto& all = options_.preprocess;
+  const auto it = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.input == info.name(); });
+  if (it == all.end()) return scope.graph->add_input(info.name(), std::move(type));
+  return add_preprocessed_input(scope.graph, *it, type, [&](size_t axis) {
+    return Dim::symbol(symbol_for_axis(str_cat(info.name(), ".image"), axis));
+  });
+}
+
 Status Importer::check_sequence_lengths(const Inputs& inputs) const {
   for (const auto& [name, length] : options_.sequence_lengths) {
     const bool known = std::any_of(inputs.begin(), inputs.end(), [&, &name = name](const auto* input) {
@@ -222,12 +242,42 @@ Status Importer::check_sequence_lengths(const Inputs& inputs) const {
   return {};
 }
 
+std::string Importer::add_element(const std::string& list, size_t k, const onnx::TypeProto& type, Inputs* elements) {
+  auto port = std::make_shared<onnx::ValueInfoProto>();
+  port->set_name(str_cat(list, "[", k, "]"));
+  *port->mutable_type() = type;
+  elements->push_back(port.get());
+  element_infos_.push_back(std::move(port));
+  return elements->back()->name();
+}
+
+// A map is two inputs of one extent, the keys and the values.
+Result<Importer::ListInput> Importer::map_input(const onnx::ValueInfoProto& info, Inputs* elements) {
+  if (options_.sequence_lengths.contains(info.name()))
+    return invalid_argument(str_cat("--sequence-length: input '", info.name(), "' is a map, of any length"));
+  ListInput map;
+  map.info = &info;
+  map.value.kind = PortList::Kind::kMap;
+  onnx::TypeProto keys;
+  keys.mutable_tensor_type()->set_elem_type(info.type().map_type().key_type());
+  for (const onnx::TypeProto& part : {keys, info.type().map_type().value_type()}) {
+    onnx::TypeProto type;
+    type.mutable_tensor_type()->set_elem_type(part.tensor_type().elem_type());
+    type.mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_param(info.name() + "_entries");
+    map.elements.push_back(add_element(info.name(), map.elements.size(), type, elements));
+  }
+  return map;
+}
+
 // Its elements become inputs of their own, and are put to `elements`.
 Result<Importer::ListInput> Importer::list_input(const onnx::ValueInfoProto& info, Inputs* elements) {
   constexpr int64_t kMost = 4096;
   ListInput list;
   list.info = &info;
   AIPU_ASSIGN_OR_RETURN(const auto kind, list_kind(info, "input"));
+  if (kind == PortList::Kind::kMap) return map_input(info, elements);
+  if (kind == PortList::Kind::kMaps)
+    return unsupported(str_cat("input '", info.name(), "': sequences of maps are supported as outputs only"));
   list.value.kind = kind;
   const auto given = options_.sequence_lengths.find(info.name());
   if (given == options_.sequence_lengths.end() && kind != PortList::Kind::kOptionalTensor) {
@@ -246,16 +296,11 @@ Result<Importer::ListInput> Importer::list_input(const onnx::ValueInfoProto& inf
   const onnx::TypeProto& element = element_type(info.type());
   list.value.dtype = dtype_from_onnx(element.tensor_type().elem_type()).value_or(DType::kVoid);
   for (int64_t k = 0; k < length; ++k) {
-    auto port = std::make_shared<onnx::ValueInfoProto>();
-    port->set_name(str_cat(info.name(), "[", k, "]"));
-    *port->mutable_type() = element;
+    onnx::TypeProto type = element;
     // What a dim_param names differs from element to element.
-    for (auto& dim : *port->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim())
-      dim.clear_dim_param();
-    if (!element.tensor_type().has_shape()) port->mutable_type()->mutable_tensor_type()->clear_shape();
-    list.elements.push_back(port->name());
-    elements->push_back(port.get());
-    element_infos_.push_back(std::move(port));
+    for (auto& dim : *type.mutable_tensor_type()->mutable_shape()->mutable_dim()) dim.clear_dim_param();
+    if (!element.tensor_type().has_shape()) type.mutable_tensor_type()->clear_shape();
+    list.elements.push_back(add_element(info.name(), static_cast<size_t>(k), type, elements));
   }
   return list;
 }
@@ -348,6 +393,10 @@ Status Importer::add_list_output(Scope& scope, const onnx::ValueInfoProto& info,
   PortList described{.name = info.name(), .is_input = false, .kind = list.kind};
   if (info.has_type()) {
     AIPU_ASSIGN_OR_RETURN(described.kind, list_kind(info, "output"));
+    const bool has_maps = described.kind == PortList::Kind::kMaps || described.kind == PortList::Kind::kMap;
+    if ((has_maps || list.has_maps()) && described.kind != list.kind)
+      return invalid_model(
+          str_cat("output '", info.name(), "' is declared of another type, the graph makes ", list_text(list)));
   }
   if (!list.has_known_length()) {
     const std::string why = list.decided_by.empty()
@@ -402,7 +451,7 @@ Status Importer::add_exposed_outputs(Scope& scope) {
   for (const std::string& pattern : options_.exposed) {
     bool found = false;
     for (size_t i = 0; i < values.size(); ++i) {
-      if (!fits(pattern, values[i])) continue;
+      if (!fits_pattern(pattern, values[i])) continue;
       found = wanted[i] = true;
     }
     if (!found) return no_such_value(pattern, values);

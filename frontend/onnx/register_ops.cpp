@@ -1,8 +1,5 @@
 // The table of converters. Rows of one op stand together, oldest first; a row serves opsets from its `since` to the
 // next row's. Domains with many operators have tables of their own.
-#include <map>
-#include <tuple>
-
 #include "frontend/onnx/converter_table.h"
 #include "frontend/onnx/ops/converters.h"
 #include "frontend/onnx/ops/microsoft/converters.h"
@@ -12,8 +9,6 @@ namespace aipu::frontend {
 
 namespace {
 
-constexpr std::string_view kRandom = "random results are not supported";
-constexpr std::string_view kString = "strings are not supported";
 constexpr std::string_view kImageFile = "encoded images are not supported";
 constexpr std::string_view kGradient = "gradients are not supported";
 constexpr std::string_view kPreview = "ai.onnx.preview";
@@ -175,25 +170,25 @@ constexpr ConverterRow kRows[] = {
     {"", "CumProd", 26, cumulative},
     {"", "CumSum", 11, cumulative},
     {"", "ReduceL1", 1, reduce_with_axes_attribute},
-    {"", "ReduceL1", 18, pass},
+    {"", "ReduceL1", 18, reduce},
     {"", "ReduceL2", 1, reduce_with_axes_attribute},
-    {"", "ReduceL2", 18, pass},
+    {"", "ReduceL2", 18, reduce},
     {"", "ReduceLogSum", 1, reduce_with_axes_attribute},
-    {"", "ReduceLogSum", 18, pass},
+    {"", "ReduceLogSum", 18, reduce},
     {"", "ReduceLogSumExp", 1, reduce_with_axes_attribute},
-    {"", "ReduceLogSumExp", 18, pass},
+    {"", "ReduceLogSumExp", 18, reduce},
     {"", "ReduceMax", 1, reduce_with_axes_attribute},
-    {"", "ReduceMax", 18, pass},
+    {"", "ReduceMax", 18, reduce},
     {"", "ReduceMean", 1, reduce_with_axes_attribute},
-    {"", "ReduceMean", 18, pass},
+    {"", "ReduceMean", 18, reduce},
     {"", "ReduceMin", 1, reduce_with_axes_attribute},
-    {"", "ReduceMin", 18, pass},
+    {"", "ReduceMin", 18, reduce},
     {"", "ReduceProd", 1, reduce_with_axes_attribute},
-    {"", "ReduceProd", 18, pass},
+    {"", "ReduceProd", 18, reduce},
     {"", "ReduceSum", 1, reduce_with_axes_attribute},
-    {"", "ReduceSum", 13, pass},
+    {"", "ReduceSum", 13, reduce},
     {"", "ReduceSumSquare", 1, reduce_with_axes_attribute},
-    {"", "ReduceSumSquare", 18, pass},
+    {"", "ReduceSumSquare", 18, reduce},
     {"", "TopK", 1, top_k_before_10},
     {"", "TopK", 10, pass},
 
@@ -215,7 +210,7 @@ constexpr ConverterRow kRows[] = {
     {"", "NonZero", 9, counted},
     {"", "OneHot", 9, one_hot},
     {"", "Pad", 1, pad_before_11},
-    {"", "Pad", 11, pass},
+    {"", "Pad", 11, pad},
     {"", "Range", 11, range},
     {"", "Reshape", 1, reshape_before_5},
     {"", "Reshape", 5, pass},
@@ -226,12 +221,12 @@ constexpr ConverterRow kRows[] = {
     {"", "Shape", 1, pass},
     {"", "Size", 1, pass},
     {"", "Slice", 1, slice_before_10},
-    {"", "Slice", 10, pass},
+    {"", "Slice", 10, slice},
     {"", "SpaceToDepth", 1, space_to_depth},
     {"", "Split", 1, split_before_13},
     {"", "Split", 13, pass},
     {"", "Squeeze", 1, squeeze_before_13},
-    {"", "Squeeze", 13, pass},
+    {"", "Squeeze", 13, squeeze},
     {"", "TensorScatter", 24, tensor_scatter},
     {"", "Tile", 1, tile_before_6},
     {"", "Tile", 6, pass},
@@ -239,7 +234,7 @@ constexpr ConverterRow kRows[] = {
     {"", "Trilu", 14, pass},
     {"", "Unique", 11, counted},
     {"", "Unsqueeze", 1, squeeze_before_13},
-    {"", "Unsqueeze", 13, pass},
+    {"", "Unsqueeze", 13, unsqueeze},
 
     // ---- quantisation
     {"", "DequantizeLinear", 10, dequantize_linear},
@@ -271,6 +266,14 @@ constexpr ConverterRow kRows[] = {
     {"", "SequenceMap", 17, sequence_map, kNoRefusal, kTakesLists},
     {"", "SplitToSequence", 11, split_to_sequence},
 
+    // ---- random
+    {"", "Bernoulli", 15, bernoulli},
+    {"", "Multinomial", 7, multinomial},
+    {"", "RandomNormal", 1, random_normal},
+    {"", "RandomNormalLike", 1, random_normal},
+    {"", "RandomUniform", 1, random_uniform},
+    {"", "RandomUniformLike", 1, random_uniform},
+
     // ---- losses, signals
     {"", "BlackmanWindow", 17, window},
     {"", "DFT", 17, dft_before_20},
@@ -285,6 +288,13 @@ constexpr ConverterRow kRows[] = {
     // ---- what ONNX tries out
     {kPreview, "FlexAttention", 1, flex_attention},
 
+    // ---- text
+    {"", "RegexFullMatch", 20, regex_full_match},
+    {"", "StringConcat", 20, string_concat},
+    {"", "StringNormalizer", 10, string_normalizer},
+    {"", "StringSplit", 20, string_split},
+    {"", "TfIdfVectorizer", 9, ml::tf_idf_vectorizer},
+
     // ---- training
     {kTraining, "Adagrad", 1, adagrad},
     {kTraining, "Adam", 1, adam},
@@ -292,33 +302,26 @@ constexpr ConverterRow kRows[] = {
     {kTraining, "Momentum", 1, momentum},
 
     // ---- refused
-    {"", "Bernoulli", 15, nullptr, kRandom},
     {"", "ImageDecoder", 20, nullptr, kImageFile},
-    {"", "Multinomial", 7, nullptr, kRandom},
-    {"", "RandomNormal", 1, nullptr, kRandom},
-    {"", "RandomNormalLike", 1, nullptr, kRandom},
-    {"", "RandomUniform", 1, nullptr, kRandom},
-    {"", "RandomUniformLike", 1, nullptr, kRandom},
-    {"", "RegexFullMatch", 20, nullptr, kString},
-    {"", "StringConcat", 20, nullptr, kString},
-    {"", "StringNormalizer", 10, nullptr, kString},
-    {"", "StringSplit", 20, nullptr, kString},
-    {"", "TfIdfVectorizer", 9, ml::tf_idf_vectorizer},
 };
 
 }  // namespace
 
-const ConverterRow* find_converter(std::string_view domain, std::string_view op, int64_t version) {
-  using Key = std::pair<std::string_view, std::string_view>;
+const std::map<std::pair<std::string_view, std::string_view>, std::vector<const ConverterRow*>>& all_converters() {
   static const auto kRowsOf = [] {
-    std::map<Key, std::vector<const ConverterRow*>> rows;
+    std::map<std::pair<std::string_view, std::string_view>, std::vector<const ConverterRow*>> rows;
     for (const auto table : {std::span<const ConverterRow>(kRows), microsoft_rows(), ml_rows()}) {
-      for (const auto& row : table) rows[Key(row.domain, row.op)].push_back(&row);
+      for (const auto& row : table) rows[{row.domain, row.op}].push_back(&row);
     }
     return rows;
   }();
-  const auto it = kRowsOf.find({domain, op});
-  if (it == kRowsOf.end()) return nullptr;
+  return kRowsOf;
+}
+
+const ConverterRow* find_converter(std::string_view domain, std::string_view op, int64_t version) {
+  const auto& rows_of = all_converters();
+  const auto it = rows_of.find({domain, op});
+  if (it == rows_of.end()) return nullptr;
   const ConverterRow* found = nullptr;
   for (const auto* row : it->second) {
     if (row->since <= version) found = row;

@@ -319,6 +319,8 @@ void bind_compile(py::module_& module) {
       .def_readwrite("target", &BuildOptions::target)
       .def_readwrite("shapes", &BuildOptions::shapes, "NAME=1x3x224x224")
       .def_readwrite("exposed", &BuildOptions::exposed, "names or patterns with *")
+      .def_readwrite("preprocess", &BuildOptions::preprocess, "NAME:uint8,nhwc,mean=0.5")
+      .def_readwrite("postprocess", &BuildOptions::postprocess, "NAME:softmax,topk=5")
       .def_readwrite("sequence_lengths", &BuildOptions::sequence_lengths, "NAME=3, NAME=none")
       .def(
           "add_constant",
@@ -339,6 +341,8 @@ void bind_compile(py::module_& module) {
       .def_readwrite("dump_ir", &BuildOptions::dump_ir)
       .def_readwrite("disabled_passes", &BuildOptions::disabled_passes)
       .def_readwrite("fast_math", &BuildOptions::fast_math)
+      .def_readwrite("precision", &BuildOptions::precision)
+      .def_readwrite("precision_file", &BuildOptions::precision_file)
       .def_readwrite("strip", &BuildOptions::strip)
       .def_readwrite("jobs", &BuildOptions::jobs)
       .def_readwrite("use_cache", &BuildOptions::use_cache);

@@ -63,8 +63,18 @@ py::list lists_of(const NativeModel& m) {
   return result;
 }
 
-// A copy of an output, as bytes; a byte for each element where they are packed.
-py::bytes bytes_of(const runtime::TensorView& view) {
+py::list texts_of(const runtime::TensorView& view) {
+  const auto* texts = static_cast<const runtime::StringView*>(view.data);
+  const auto count =
+      static_cast<size_t>(std::accumulate(view.shape.begin(), view.shape.end(), int64_t{1}, std::multiplies<>()));
+  py::list result(count);
+  for (size_t k = 0; k < count; ++k) result[k] = py::bytes(texts[k].data, texts[k].size);
+  return result;
+}
+
+// A copy of an output, as bytes; a byte for each element where they are packed. Of strings a list of bytes.
+py::object bytes_of(const runtime::TensorView& view) {
+  if (view.dtype == DType::kString) return texts_of(view);
   const std::span<const std::byte> bytes(static_cast<const std::byte*>(view.data),
                                          static_cast<size_t>(tensor_bytes(view.dtype, view.shape).value_or(0)));
   if (!is_packed(view.dtype)) return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -87,10 +97,73 @@ class NativeRun {
     if (const Status status = run_->wait(); !status.ok()) throw_status(status);
   }
   py::tuple output_shape(size_t index) const { return tuple_of(value_or_throw(run_->output(index)).shape); }
-  py::bytes output_bytes(size_t index) const { return bytes_of(value_or_throw(run_->output(index))); }
+  py::object output_bytes(size_t index) const { return bytes_of(value_or_throw(run_->output(index))); }
 
  private:
   std::shared_ptr<const runtime::Run> run_;
+};
+
+DType acquire(ArrayBuffer& buffer, const py::object& array, const char* kind,
+              std::span<const runtime::TensorSpec> specs, size_t index) {
+  if (index >= specs.size()) throw py::index_error(std::string("no such ") + kind);
+  const std::string where = std::string(kind) + " '" + printable(specs[index].name) + "': ";
+  if (!is_array(array.ptr()))
+    throw py::type_error(where + "a NumPy array is expected, found " + Py_TYPE(array.ptr())->tp_name);
+  DType dtype = buffer.acquire(array);
+  // Elements of stored types come as their codes.
+  if (stored_type(specs[index].dtype) != nullptr && dtype == held_as(specs[index].dtype)) dtype = specs[index].dtype;
+  if (dtype == DType::kVoid) {
+    throw py::value_error(where + "expected " + std::string(dtype_name(specs[index].dtype)) +
+                          ", found an array of dtype " + std::string(py::str(array.attr("dtype"))));
+  }
+  if (!buffer.is_contiguous('C')) throw py::value_error(where + "a C-contiguous array is expected");
+  return dtype;
+}
+
+// An input as it is bound, and what it is read from: an array, its elements packed, or texts.
+class InputMemory {
+ public:
+  InputMemory(const py::object& given, std::span<const runtime::TensorSpec> specs, size_t index) {
+    if (index < specs.size() && specs[index].dtype == DType::kString) {
+      take_texts(given);
+    } else {
+      take_array(given, specs, index);
+    }
+  }
+  const runtime::TensorView& view() const { return view_; }
+
+ private:
+  void take_array(const py::object& given, std::span<const runtime::TensorSpec> specs, size_t index) {
+    const DType dtype = acquire(array_, given, "input", specs, index);
+    const Py_buffer& view = array_.view();
+    shape_.assign(view.shape, view.shape + view.ndim);
+    view_ = {dtype, shape_, view.buf};
+    if (!is_packed(dtype)) return;
+    packed_ = pack(dtype, {static_cast<const std::byte*>(view.buf), static_cast<size_t>(view.len)});
+    view_.data = packed_.data();
+  }
+  // As the package gives them: (list of bytes, shape).
+  void take_texts(const py::object& given) {
+    const auto pair = given.cast<py::tuple>();
+    list_ = pair[0].cast<py::list>();
+    shape_ = pair[1].cast<std::vector<int64_t>>();
+    for (const py::handle text : list_) {
+      char* data = nullptr;
+      Py_ssize_t size = 0;
+      if (PyBytes_AsStringAndSize(text.ptr(), &data, &size) != 0) throw py::error_already_set();
+      texts_.push_back({data, static_cast<size_t>(size)});
+    }
+    const int64_t count = std::accumulate(shape_.begin(), shape_.end(), int64_t{1}, std::multiplies<>());
+    if (count != static_cast<int64_t>(texts_.size())) throw py::value_error("there are not as many texts as elements");
+    view_ = {DType::kString, shape_, texts_.data()};
+  }
+
+  ArrayBuffer array_;
+  std::vector<std::byte> packed_;
+  py::list list_;  // holds the texts
+  std::vector<runtime::StringView> texts_;
+  std::vector<int64_t> shape_;
+  runtime::TensorView view_;
 };
 
 // A session with the arrays that are bound to it.
@@ -103,9 +176,8 @@ class NativeSession {
     options.cycles = cycles;
     options.overlap = overlap;
     session_ = value_or_throw(runtime::Session::create(model.model, options));
-    inputs_ = std::vector<std::unique_ptr<ArrayBuffer>>(model.model->inputs().size());
+    inputs_ = std::vector<std::unique_ptr<InputMemory>>(model.model->inputs().size());
     outputs_ = std::vector<std::unique_ptr<ArrayBuffer>>(model.model->outputs().size());
-    packed_.resize(inputs_.size());
   }
   ~NativeSession() { close(); }
   NativeSession(const NativeSession&) = delete;
@@ -121,14 +193,9 @@ class NativeSession {
 
   // Arrays as the package prepares them: C-contiguous, in this machine's byte order.
   void bind_input(size_t index, const py::object& array) {
-    auto buffer = std::make_unique<ArrayBuffer>();
-    const DType dtype = acquire(*buffer, array, "input", session().model().inputs(), index);
-    const Py_buffer& view = buffer->view();
-    const std::vector<int64_t> shape(view.shape, view.shape + view.ndim);
-    std::vector<std::byte> packed;
-    check(session().bind_input(index, {dtype, shape, data_of(*buffer, dtype, &packed)}));
-    inputs_.at(index) = std::move(buffer);
-    packed_.at(index) = std::move(packed);
+    auto memory = std::make_unique<InputMemory>(array, session().model().inputs(), index);
+    check(session().bind_input(index, memory->view()));
+    inputs_.at(index) = std::move(memory);
   }
 
   void bind_output(size_t index, const py::object& array) {
@@ -146,15 +213,10 @@ class NativeSession {
   // then.
   void submit(const py::list& inputs, const py::list& outputs, const py::object& done) {
     auto held = std::make_shared<Submission>();
-    std::vector<std::vector<int64_t>> shapes(inputs.size());
     std::vector<runtime::TensorView> views;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      held->arrays.push_back(std::make_unique<ArrayBuffer>());
-      ArrayBuffer& buffer = *held->arrays.back();
-      const DType dtype = acquire(buffer, inputs[i], "input", session().model().inputs(), i);
-      shapes[i].assign(buffer.view().shape, buffer.view().shape + buffer.view().ndim);
-      held->packed.emplace_back();
-      views.push_back({dtype, shapes[i], data_of(buffer, dtype, &held->packed.back())});
+      held->inputs.push_back(std::make_unique<InputMemory>(inputs[i], session().model().inputs(), i));
+      views.push_back(held->inputs.back()->view());
     }
     std::vector<runtime::OutputMemory> memory(outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -169,6 +231,7 @@ class NativeSession {
       std::fflush(stdout);
       Submission mine;  // goes while the interpreter is held
       std::swap(mine, *held);
+      mine.inputs.clear();
       mine.arrays.clear();
       try {
         mine.done(NativeRun(run.shared_from_this()));
@@ -185,7 +248,6 @@ class NativeSession {
       outputs_[i].reset();
     }
     for (auto& input : inputs_) input.reset();
-    for (auto& packed : packed_) packed.clear();
   }
 
   void prepare() { check(session().prepare()); }
@@ -209,7 +271,7 @@ class NativeSession {
   }
 
   // A copy of an output of the last run, as bytes.
-  py::bytes output_bytes(size_t index) const { return bytes_of(value_or_throw(session().output(index))); }
+  py::object output_bytes(size_t index) const { return bytes_of(value_or_throw(session().output(index))); }
 
   // (engine, name, origin, threads, start, duration, start_cycles, cycles) per command, in seconds.
   py::list profile() const {
@@ -235,8 +297,8 @@ class NativeSession {
  private:
   // What a submitted run needs until it is done.
   struct Submission {
-    std::vector<std::unique_ptr<ArrayBuffer>> arrays;
-    std::vector<std::vector<std::byte>> packed;  // where inputs are
+    std::vector<std::unique_ptr<InputMemory>> inputs;
+    std::vector<std::unique_ptr<ArrayBuffer>> arrays;  // of outputs
     py::object done;
   };
 
@@ -262,34 +324,9 @@ class NativeSession {
     return buffer;
   }
 
-  // The array's memory, or its elements packed.
-  static const void* data_of(const ArrayBuffer& buffer, DType dtype, std::vector<std::byte>* packed) {
-    const Py_buffer& view = buffer.view();
-    if (!is_packed(dtype)) return view.buf;
-    *packed = pack(dtype, {static_cast<const std::byte*>(view.buf), static_cast<size_t>(view.len)});
-    return packed->data();
-  }
-
-  static DType acquire(ArrayBuffer& buffer, const py::object& array, const char* kind,
-                       std::span<const runtime::TensorSpec> specs, size_t index) {
-    if (index >= specs.size()) throw py::index_error(std::string("no such ") + kind);
-    const std::string where = std::string(kind) + " '" + printable(specs[index].name) + "': ";
-    if (!is_array(array.ptr()))
-      throw py::type_error(where + "a NumPy array is expected, found " + Py_TYPE(array.ptr())->tp_name);
-    DType dtype = buffer.acquire(array);
-    // Elements of stored types come as their codes.
-    if (stored_type(specs[index].dtype) != nullptr && dtype == held_as(specs[index].dtype)) dtype = specs[index].dtype;
-    if (dtype == DType::kVoid) {
-      throw py::value_error(where + "expected " + std::string(dtype_name(specs[index].dtype)) +
-                            ", found an array of dtype " + std::string(py::str(array.attr("dtype"))));
-    }
-    if (!buffer.is_contiguous('C')) throw py::value_error(where + "a C-contiguous array is expected");
-    return dtype;
-  }
-
   std::unique_ptr<runtime::Session> session_;
-  std::vector<std::unique_ptr<ArrayBuffer>> inputs_, outputs_;
-  std::vector<std::vector<std::byte>> packed_;  // inputs that are
+  std::vector<std::unique_ptr<InputMemory>> inputs_;
+  std::vector<std::unique_ptr<ArrayBuffer>> outputs_;
 };
 
 struct NativeLimits {
@@ -383,7 +420,8 @@ void bind_runtime(py::module_& module) {
           "Runs the model on these arrays after what was submitted before; then done(Run) is called by another thread.")
       .def_property_readonly("is_idle", &NativeSession::is_idle, "Whether no submitted run is in flight.")
       .def("close", &NativeSession::close, "Ends the session, and all that is in flight.")
-      .def("output_bytes", &NativeSession::output_bytes, py::arg("index"), "The bytes of an output of the last run.")
+      .def("output_bytes", &NativeSession::output_bytes, py::arg("index"),
+           "The bytes of an output of the last run; a list of bytes for strings.")
       .def("profile", &NativeSession::profile,
            "(engine, name, origin, threads, start, duration, start_cycles, cycles) per command.")
       .def("layers", &NativeSession::layers, "Medians of each command over all runs, as JSON.")

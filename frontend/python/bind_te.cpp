@@ -113,8 +113,33 @@ py::dict fields_of(const ExprNode& e) {
 }
 
 std::string kind_of(const te::StmtNode& s) {
-  static constexpr const char* kNames[] = {"For", "IfThenElse", "Store", "LetStmt", "Realize", "SeqStmt", "AttrStmt"};
+  static constexpr const char* kNames[] = {"For",     "IfThenElse", "Store",    "LetStmt",
+                                           "Realize", "SeqStmt",    "AttrStmt", "PackedCall"};
   return kNames[s.node.index()];
+}
+
+// The memory of each output: the tensor, its box, the strides in elements.
+py::list outputs_of(const te::Realize& n) {
+  py::list list;
+  for (int v = 0; v < n.op->output_count(); ++v) {
+    const std::vector<te::Range> box = te::box_of(n, v);
+    std::vector<Expr> extents;
+    for (const te::Range& range : box) extents.push_back(range.extent);
+    list.append(py::make_tuple(te::Tensor{n.op, v}, box, te::strides_of(extents, n.alignment)));
+  }
+  return list;
+}
+
+// Values, and views as (tensor, ranges, which dimensions are dropped, whether the address alone).
+py::list arguments_of(const te::PackedCall& n) {
+  py::list list;
+  for (const te::PackedArgument& arg : n.args) {
+    if (arg.value)
+      list.append(arg.value);
+    else
+      list.append(py::make_tuple(arg.view->tensor, arg.view->region, arg.view->dropped, arg.view->pointer));
+  }
+  return list;
 }
 
 py::dict fields_of(const te::StmtNode& s) {
@@ -145,15 +170,20 @@ py::dict fields_of(const te::StmtNode& s) {
                  },
                  [&](const te::Realize& n) {
                    f["producer"] = te::Tensor{n.op, 0};
-                   f["bounds"] = n.region;
+                   f["bounds"] = te::box_of(n, 0);
                    f["scope"] = n.scope;
                    f["body"] = n.body;
+                   f["outputs"] = outputs_of(n);
                  },
                  [&](const te::Seq& n) { f["seq"] = n.body; },
                  [&](const te::Pragma& n) {
                    f["attr_key"] = "pragma_" + n.key;
                    f["value"] = n.value;
                    f["body"] = n.body;
+                 },
+                 [&](const te::PackedCall& n) {
+                   f["function"] = n.name;
+                   f["args"] = arguments_of(n);
                  },
              },
              s.node);
@@ -249,6 +279,23 @@ void bind_expressions(py::module_& m) {
       });
 }
 
+py::dict parts_of(const te::Operation& op) {
+  py::dict f;
+  if (const te::Scan* scan = op.scan()) {
+    f["scan_axis"] = scan->axis;
+    f["init"] = scan->init;
+    f["update"] = scan->update;
+    f["state_placeholder"] = scan->state;
+    f["inputs"] = scan->inputs;
+    f["spatial_axis_"] = scan->spatial;
+  }
+  if (const te::Extern* external = op.external()) {
+    f["inputs"] = external->inputs;
+    f["body"] = external->body;
+  }
+  return f;
+}
+
 void bind_operations(py::module_& m) {
   using te::Operation;
   py::class_<te::Combiner, te::CombinerPtr>(m, "CommReducer")
@@ -280,6 +327,14 @@ void bind_operations(py::module_& m) {
       .def_readonly("name", &Operation::name)
       .def_readonly("tag", &Operation::tag)
       .def_property_readonly("is_compute", [](const Operation& op) { return op.compute() != nullptr; })
+      .def_property_readonly("kind",
+                             [](const Operation& op) {
+                               static constexpr const char* kNames[] = {"placeholder", "compute", "scan", "extern"};
+                               return kNames[op.what.index()];
+                             })
+      .def_property_readonly("attr_items", [](const Operation& op) { return op.attrs; })
+      .def(
+          "parts", [](const Operation& op) { return parts_of(op); }, "Of a scan or an extern, by name.")
       .def_property_readonly("num_outputs", &Operation::output_count)
       .def_property_readonly("axis",
                              [](const Operation& op) {
@@ -301,9 +356,38 @@ void bind_operations(py::module_& m) {
   m.def("placeholder", [](std::string name, std::vector<Expr> shape, const std::string& dtype) {
     return te::Tensor{te::make_placeholder(std::move(name), std::move(shape), type_of(dtype)), 0};
   });
-  m.def("compute", [](std::string name, std::string tag, std::vector<te::IterVarPtr> axis, std::vector<Expr> body) {
-    return checked(te::make_compute(std::move(name), std::move(tag), std::move(axis), std::move(body)));
+  using Attributes = std::vector<std::pair<std::string, Expr>>;
+  const auto with = [](const te::OperationPtr& op, Attributes attrs) {
+    if (attrs.empty()) return op;
+    auto copy = std::make_shared<Operation>(*op);
+    copy->attrs = std::move(attrs);
+    return te::OperationPtr(std::move(copy));
+  };
+  m.def("compute", [with](std::string name, std::string tag, std::vector<te::IterVarPtr> axis, std::vector<Expr> body,
+                          Attributes attrs) {
+    return with(checked(te::make_compute(std::move(name), std::move(tag), std::move(axis), std::move(body))),
+                std::move(attrs));
   });
+  m.def("scan", [with](std::string name, std::string tag, std::vector<te::Tensor> init, std::vector<te::Tensor> update,
+                       std::vector<te::Tensor> state, std::vector<te::Tensor> inputs, Attributes attrs) {
+    te::Scan scan{nullptr, std::move(init), std::move(update), std::move(state), std::move(inputs), {}};
+    return with(checked(te::make_scan(std::move(name), std::move(tag), std::move(scan))), std::move(attrs));
+  });
+  m.def("extern",
+        [with](std::string name, std::string tag, std::vector<te::Tensor> inputs, std::vector<te::Tensor> input_buffers,
+               std::vector<te::Tensor> output_buffers, te::Stmt body, Attributes attrs) {
+          te::Extern what{std::move(inputs), std::move(input_buffers), std::move(output_buffers), std::move(body)};
+          return with(std::make_shared<Operation>(Operation{std::move(name), std::move(tag), std::move(what)}),
+                      std::move(attrs));
+        });
+  py::class_<te::TensorIntrin, std::shared_ptr<te::TensorIntrin>>(m, "NativeIntrin")
+      .def(py::init([](std::string name, te::OperationPtr op, std::vector<te::Tensor> inputs,
+                       std::vector<te::Tensor> buffers, std::vector<std::vector<Expr>> strides, te::Stmt body,
+                       te::Stmt init, te::Stmt update) {
+        return std::make_shared<te::TensorIntrin>(
+            te::TensorIntrin{std::move(name), std::move(op), std::move(inputs), std::move(buffers), std::move(strides),
+                             std::move(body), std::move(init), std::move(update)});
+      }));
   m.def("reduce", [](te::CombinerPtr combiner, std::vector<Expr> source, std::vector<te::IterVarPtr> axis,
                      Expr condition, std::vector<Expr> init, int value_index) {
     return checked(te::make_reduce(std::move(combiner), std::move(source), std::move(axis), std::move(condition),
@@ -362,8 +446,9 @@ void bind_schedules(py::module_& m) {
              for (const IterVarPtr& axis : s.all_iter_vars) {
                const auto found = s.attributes.find(axis.get());
                if (found == s.attributes.end()) continue;
-               list.append(py::make_tuple(axis, static_cast<int>(found->second.kind), found->second.bind_thread,
-                                          found->second.pragmas));
+               const te::IterAttributes& a = found->second;
+               list.append(py::make_tuple(axis, static_cast<int>(a.kind), a.bind_thread, a.pragmas, a.align_factor,
+                                          a.align_offset, a.prefetch));
              }
              return list;
            })
@@ -380,7 +465,24 @@ void bind_schedules(py::module_& m) {
       .def("native_compute_at",
            [](Stage& s, const te::StagePtr& parent, const IterVarPtr& axis) { checked(s.compute_at(parent, axis)); })
       .def("native_compute_inline", [](Stage& s) { checked(s.compute_inline()); })
-      .def("native_compute_root", &Stage::compute_root)
+      .def("native_compute_root", [](Stage& s) { checked(s.compute_root()); })
+      .def("native_tensorize",
+           [](Stage& s, const IterVarPtr& axis, const std::shared_ptr<te::TensorIntrin>& intrin) {
+             checked(s.tensorize(axis, intrin));
+           })
+      .def("native_storage_align", [](Stage& s, const IterVarPtr& axis, int64_t factor,
+                                      int64_t offset) { checked(s.storage_align(axis, factor, offset)); })
+      .def("native_prefetch", [](Stage& s, const te::Tensor& tensor, const IterVarPtr& axis,
+                                 Expr offset) { checked(s.prefetch(tensor, axis, std::move(offset))); })
+      .def("native_env_threads",
+           [](Stage& s, const std::vector<IterVarPtr>& threads) { checked(s.set_env_threads(threads)); })
+      .def("native_double_buffer", [](Stage& s) { checked(s.set_double_buffer()); })
+      .def("native_rolling_buffer", [](Stage& s) { checked(s.set_rolling_buffer()); })
+      .def_readonly("double_buffered", &Stage::double_buffer)
+      .def_readonly("rolling", &Stage::rolling_buffer)
+      .def_readonly("threads_around", &Stage::env_threads)
+      .def_readonly("is_group", &Stage::is_group)
+      .def_property_readonly("group", [](const Stage& s) { return s.group.lock(); })
       .def_readonly("store_predicate", &Stage::store_predicate)
       .def("native_set_store_predicate", [](Stage& s, Expr predicate) { s.store_predicate = std::move(predicate); })
       .def("native_set_scope", [](Stage& s, std::string scope) { s.scope = std::move(scope); });
@@ -388,6 +490,13 @@ void bind_schedules(py::module_& m) {
       .def(py::init([](const std::vector<te::OperationPtr>& ops) { return te::Schedule::create(ops); }))
       .def_readonly("stages", &te::Schedule::stages)
       .def_readonly("outputs", &te::Schedule::outputs)
+      .def_readonly("groups", &te::Schedule::groups)
+      .def(
+          "native_create_group",
+          [](te::Schedule& s, const std::vector<te::OperationPtr>& outputs, const std::vector<te::OperationPtr>& inputs,
+             bool include_inputs) { return checked(s.create_group(outputs, inputs, include_inputs)); })
+      .def("normalize", &te::Schedule::normalized, "A copy; attachments name present loops, inlined stages say so.")
+      .def("native_scan_body", [](const te::Schedule& s, const te::StagePtr& scan) { return s.body_of_scan(*scan); })
       .def("native_cache_read",
            [](te::Schedule& s, const te::Tensor& tensor, const std::string& scope,
               const std::vector<te::OperationPtr>& readers) { return checked(s.cache_read(tensor, scope, readers)); })
@@ -444,16 +553,79 @@ void interpret(const te::Kernel& kernel, const py::list& arguments, int tec_coun
   checked(status);
 }
 
+// The statements that are written by hand, for externs and intrinsics.
+void bind_statements(py::module_& m) {
+  m.def("stmt_for", [](Expr var, Expr extent, int kind, te::Stmt body) {
+    const auto loop = static_cast<te::LoopKind>(kind);
+    const bool shared_out = loop == te::LoopKind::kParallel;
+    return te::make_stmt(te::For{std::move(var), std::move(extent), loop, nullptr, shared_out, std::move(body)});
+  });
+  m.def("stmt_if", [](Expr condition, te::Stmt body) {
+    return te::make_stmt(te::If{std::move(condition), std::move(body)});
+  });
+  m.def("stmt_store", [](te::Tensor tensor, std::vector<Expr> indices, const Expr& value) {
+    const te::Type type = tensor.type();
+    return te::make_stmt(te::Store{std::move(tensor), std::move(indices), checked(te::convert(type, value))});
+  });
+  m.def("stmt_seq", [](std::vector<te::Stmt> body) { return te::make_stmt(te::Seq{std::move(body)}); });
+  m.def("stmt_let", [](Expr var, Expr value, te::Stmt body) {
+    return te::make_stmt(te::Let{std::move(var), std::move(value), std::move(body)});
+  });
+  m.def("stmt_pragma", [](std::string key, Expr value, te::Stmt body) {
+    return te::make_stmt(te::Pragma{std::move(key), std::move(value), std::move(body)});
+  });
+  m.def("stmt_realize", [](const te::Tensor& tensor, std::string scope, te::Stmt body) {
+    return te::make_stmt(te::Realize{tensor.op, {}, std::move(scope), {}, std::move(body)});
+  });
+  // Arguments: expressions, or (tensor, ranges, whether the address alone).
+  m.def("stmt_packed", [](std::string name, const py::list& args) {
+    te::PackedCall call{std::move(name), {}};
+    for (const py::handle& arg : args) {
+      if (!py::isinstance<py::tuple>(arg)) {
+        call.args.push_back({arg.cast<Expr>(), std::nullopt});
+        continue;
+      }
+      const auto view = arg.cast<py::tuple>();
+      call.args.push_back(
+          {nullptr,
+           te::View{view[0].cast<te::Tensor>(), view[1].cast<std::vector<te::Range>>(), {}, view[2].cast<bool>()}});
+    }
+    return te::make_stmt(std::move(call));
+  });
+}
+
 void bind_lowering(py::module_& m) {
   py::class_<te::StmtNode, te::Stmt>(m, "Stmt", "A statement; `node` says which, the parts are attributes.")
       .def_property_readonly("node", [](const te::StmtNode& s) { return kind_of(s); })
       .def(
           "fields", [](const te::StmtNode& s) { return fields_of(s); }, "The parts by name.")
+      .def_property_readonly("address", [](const te::Stmt& s) { return reinterpret_cast<uintptr_t>(s.get()); })
       .def("text", [](const te::Stmt& s) { return te::to_text(s); });
+  m.def("has_packed_call", &te::has_packed_call);
   py::class_<te::Function>(m, "NativeFunction")
       .def_readonly("name", &te::Function::name)
       .def_property_readonly("body", [](const te::Function& f) { return f.body; })
       .def("text", [](const te::Function& f) { return te::to_text(f); })
+      .def_property_readonly("has_packed_call", [](const te::Function& f) { return te::has_packed_call(f.body); })
+      .def_property_readonly("tensors",
+                             [](const te::Function& f) {
+                               std::vector<te::Tensor> list;
+                               for (const te::Parameter& param : f.params) {
+                                 if (param.tensor.op) list.push_back(param.tensor);
+                               }
+                               return list;
+                             })
+      .def_property_readonly("params",
+                             [](const te::Function& f) {
+                               py::list list;
+                               for (const te::Parameter& param : f.params) {
+                                 if (param.tensor.op)
+                                   list.append(param.tensor);
+                                 else
+                                   list.append(param.var);
+                               }
+                               return list;
+                             })
       .def("to_tir", [](const te::Function& f) { return checked(te::to_tir(f)); });
   py::class_<te::Kernel>(m, "Kernel")
       .def_readonly("sizes", &te::Kernel::sizes)
@@ -468,14 +640,23 @@ void bind_lowering(py::module_& m) {
       .def("interpret", &interpret, py::arg("arguments"), py::arg("tec_count"));
   m.def("lower", [](const te::Schedule& schedule, const py::list& params, std::string name) {
     std::vector<te::Parameter> list;
-    for (const py::handle& param : params) {
-      if (py::isinstance<te::Tensor>(param))
-        list.push_back({param.cast<te::Tensor>(), nullptr});
+    for (const py::handle& item : params) {
+      const auto pair = item.cast<py::tuple>();
+      if (py::isinstance<te::Tensor>(pair[0]))
+        list.push_back({pair[0].cast<te::Tensor>(), nullptr, pair[1].cast<std::vector<Expr>>()});
       else
-        list.push_back({{}, param.cast<Expr>()});
+        list.push_back({{}, pair[0].cast<Expr>()});
     }
     return checked(te::lower_schedule(schedule, std::move(list), std::move(name)));
   });
+  // `known`: tensors with their strides and boxes.
+  m.def("outline", [](std::string name, const te::Stmt& body,
+                      const std::vector<std::tuple<te::Tensor, std::vector<Expr>, std::vector<te::Range>>>& known) {
+    std::vector<te::Parameter> list;
+    for (const auto& [tensor, strides, box] : known) list.push_back({tensor, nullptr, strides, box});
+    return te::outline(std::move(name), body, list);
+  });
+  bind_statements(m);
   m.def("infer_bounds", [](const te::Schedule& schedule) {
     const auto nests = checked(te::infer_bounds(schedule, {}));
     py::list list;

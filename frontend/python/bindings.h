@@ -11,6 +11,7 @@ void bind_compile(pybind11::module_& module);
 void bind_runtime(pybind11::module_& module);
 void bind_lanes(pybind11::module_& module);
 void bind_te(pybind11::module_& module);
+void bind_registry(pybind11::module_& module);
 
 // Raises an error as a Python exception: RuntimeError, ValueError for invalid arguments, OSError for files.
 [[noreturn]] void throw_status(const Status& status);

@@ -55,4 +55,5 @@ PYBIND11_MODULE(_native, module) {
   aipu::python::bind_runtime(module);
   aipu::python::bind_lanes(module);
   aipu::python::bind_te(module);
+  aipu::python::bind_registry(module);
 }

@@ -32,6 +32,8 @@ class Decoder {
   Result<DecodedModel> run() {
     result_.producer = text(model_.producer());
     result_.backend = text(model_.backend());
+    if (model_.cost_figures() != nullptr)
+      result_.cost_figures.assign(model_.cost_figures()->begin(), model_.cost_figures()->end());
     plan_.model_name = text(model_.model_name());
     plan_.target = text(model_.target());
     plan_.fast_math = model_.fast_math();
@@ -66,6 +68,8 @@ class Decoder {
       plan_.batch_loops.push_back({loop->first(), loop->last(), loop->symbol()});
     });
     AIPU_RETURN_IF_ERROR(read_calls());
+    each(model_.text_calls(), [&](const fb::TextCall* call) { read_text_call(*call); });
+    each(model_.string_pool(), [&](const flatbuffers::String* string) { plan_.string_pool.push_back(text(string)); });
     if (model_.bodies() != nullptr) {
       for (uint32_t i = 0; i < model_.bodies()->size(); ++i) {
         // Nesting is bounded by the verifier of the tables.
@@ -191,6 +195,17 @@ class Decoder {
       plan_.calls.push_back(std::move(call));
     });
     return good ? Status() : invalid_model("a call runs a body that is not there");
+  }
+
+  void read_text_call(const fb::TextCall& c) {
+    PlanTextCall call;
+    call.operation = text(c.operation());
+    each(c.texts(), [&](const flatbuffers::String* given) { call.texts.push_back(text(given)); });
+    each(c.numbers(), [&](int64_t number) { call.numbers.push_back(number); });
+    each(c.inputs(), [&](uint32_t tensor) { call.inputs.push_back(tensor); });
+    each(c.outputs(), [&](uint32_t tensor) { call.outputs.push_back(tensor); });
+    call.needed = c.needed();
+    plan_.text_calls.push_back(std::move(call));
   }
 
   Status read_program(const fb::Program& program) {

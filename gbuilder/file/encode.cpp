@@ -27,7 +27,7 @@ static_assert(same(TensorKind::kView, fb::TensorKind::kView) && same(TensorKind:
 static_assert(same(Engine::kTec, fb::Engine::kTec) && same(Engine::kHost, fb::Engine::kHost));
 static_assert(same(PlanArgument::Kind::kImmediate, fb::ArgumentKind::kImmediate));
 static_assert(same(HostOp::kBindSymbols, fb::HostOp::kBindSymbols) && same(HostOp::kLoop, fb::HostOp::kLoop) &&
-              same(HostOp::kFetch, fb::HostOp::kFetch));
+              same(HostOp::kFetch, fb::HostOp::kFetch) && same(HostOp::kText, fb::HostOp::kText));
 static_assert(same(SectionKind::kDebug, fb::SectionKind::kDebug) && same(SectionKind::kTir, fb::SectionKind::kTir));
 static_assert(kNone == 0xffffffffu);
 
@@ -100,9 +100,16 @@ class ModelBuilder {
                                                        : builder_.CreateString(plan_.description);
     const auto properties = plan_.properties.empty() ? decltype(build_properties())() : build_properties();
     const auto lists = plan_.lists.empty() ? decltype(build_lists())() : build_lists();
+    const auto costs = file == nullptr || file->cost_figures.empty()
+                           ? flatbuffers::Offset<flatbuffers::Vector<double>>()
+                           : builder_.CreateVector(file->cost_figures);
+    const auto text_calls = plan_.text_calls.empty() ? decltype(build_text_calls())() : build_text_calls();
+    const auto string_pool = plan_.string_pool.empty() ? decltype(builder_.CreateVectorOfStrings(plan_.string_pool))()
+                                                       : builder_.CreateVectorOfStrings(plan_.string_pool);
     return fb::CreateModel(builder_, 1, producer, model_name, target, features, plan_.tec_count, sections, expressions,
                            symbols, tensors, inputs, outputs, kernels, arguments, waits, programs, strings, origins,
-                           plan_.fast_math, batch_loops, calls, bodies, backend, description, properties, lists);
+                           plan_.fast_math, batch_loops, calls, bodies, backend, description, properties, lists, costs,
+                           text_calls, string_pool);
   }
 
  private:
@@ -226,6 +233,19 @@ class ModelBuilder {
       const auto name = builder_.CreateString(list.name);
       rows.push_back(fb::CreateTensorList(builder_, name, list.is_input, static_cast<fb::TensorListKind>(list.kind),
                                           list.absent, list.first, list.count));
+    }
+    return builder_.CreateVector(rows);
+  }
+
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::TextCall>>> build_text_calls() {
+    std::vector<flatbuffers::Offset<fb::TextCall>> rows;
+    for (const PlanTextCall& call : plan_.text_calls) {
+      const auto operation = builder_.CreateString(call.operation);
+      const auto texts = builder_.CreateVectorOfStrings(call.texts);
+      const auto numbers = builder_.CreateVector(call.numbers);
+      const auto inputs = builder_.CreateVector(call.inputs);
+      const auto outputs = builder_.CreateVector(call.outputs);
+      rows.push_back(fb::CreateTextCall(builder_, operation, texts, numbers, inputs, outputs, call.needed));
     }
     return builder_.CreateVector(rows);
   }

@@ -15,7 +15,8 @@ namespace aipu::gbuilder {
 struct EncodeInput {
   const Plan* plan = nullptr;
   const Recording* recording = nullptr;
-  std::string backend;  // that runs the native module unless another one is asked for
+  std::string backend;               // that runs the native module unless another one is asked for
+  std::vector<double> cost_figures;  // of the target's timing model (tir::CostFigures::numbers()); empty: it has none
   std::vector<std::string> required_cpu_features;
   std::span<const std::byte> native_module;  // empty: none
   std::vector<std::string> tir;              // per kernel: the lowered TIR
@@ -51,7 +52,8 @@ struct DecodedSection {
 struct DecodedModel {
   Plan plan;  // without constants' bytes and kernels' modules
   std::string producer;
-  std::string backend;  // "" of old files
+  std::string backend;               // "" of old files
+  std::vector<double> cost_figures;  // empty: the target has no timing model, or the file is an old one
   std::vector<std::string> required_cpu_features;
   std::string signer;                    // the public key of who signed it, in hexadecimal digits; "": not signed
   std::vector<DecodedSection> sections;  // point into the bytes given to decode()

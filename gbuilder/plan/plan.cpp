@@ -10,6 +10,7 @@
 #include "gbuilder/plan/planner.h"
 #include "gbuilder/plan/work.h"
 #include "graph/ir/op_def.h"
+#include "graph/ops/text.h"
 #include "graph/partition/needed.h"
 #include "runtime/base/fault.h"
 #include "runtime/base/stored_type.h"
@@ -467,6 +468,10 @@ Status Planner::record_group(size_t g) {
     AIPU_RETURN_IF_ERROR(record_call(g, &slot));
     for (const Command& fetch : slot.fetches) written.insert(root_tensor(plan_, std::get<HostBody>(fetch.body).c));
     if (plan_.calls.back().extents != kNone) written.insert(plan_.calls.back().extents);
+  }
+  if (graph::looks_into_strings(graph_.node(planned.group.anchor).op)) {
+    AIPU_RETURN_IF_ERROR(record_text_call(g, &slot));
+    for (const uint32_t output : plan_.text_calls.back().outputs) written.insert(root_tensor(plan_, output));
   }
   // The last kernel stands for the group: those before it prepare its operands.
   const Dim operations = arithmetic_operations(graph_, planned.group);

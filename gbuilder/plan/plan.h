@@ -92,7 +92,7 @@ struct DmaBody {
   ExpressionId destination_offset = 0, source_offset = 0, width = 0, times = 0, destination_stride = 0,
                source_stride = 0;
 };
-enum class HostOp : uint8_t { kBindSymbols, kCheck, kIf, kLoop, kScan, kBranch, kFetch };
+enum class HostOp : uint8_t { kBindSymbols, kCheck, kIf, kLoop, kScan, kBranch, kFetch, kText };
 std::string_view host_op_name(HostOp op);
 struct HostBody {
   HostOp op = HostOp::kCheck;
@@ -154,6 +154,15 @@ struct PlanList {
   uint32_t first = 0, count = 0;
 };
 
+// An operation on texts: see aipu.fbs.
+struct PlanTextCall {
+  std::string operation;
+  std::vector<std::string> texts;
+  std::vector<int64_t> numbers;
+  std::vector<uint32_t> inputs, outputs;  // tensors
+  ExpressionId needed = kNone;
+};
+
 struct Plan {
   std::string model_name;
   std::string description;                                      // doc_string
@@ -170,6 +179,8 @@ struct Plan {
   std::vector<Program> programs;
   std::vector<PlanBatchLoop> batch_loops;
   std::vector<PlanCall> calls;
+  std::vector<PlanTextCall> text_calls;
+  std::vector<std::string> string_pool;  // what the numbers in tensors of strings mean; of the outermost plan
   // Bodies of loops and branches. Kernels and constants are those of the outermost plan.
   std::vector<Plan> bodies;
   std::vector<std::string> given_symbols;  // of a body: what its caller gives, in the order of PlanCall::given
@@ -187,6 +198,8 @@ struct Access {
 constexpr bool runs_bodies(HostOp op) { return op == HostOp::kLoop || op == HostOp::kScan || op == HostOp::kBranch; }
 // That call; null where it runs none.
 const PlanCall* call_of(const Plan& plan, const HostBody& host);
+// The operation on texts that it runs; null where it runs none.
+const PlanTextCall* text_call_of(const Plan& plan, const HostBody& host);
 std::vector<Access> command_accesses(const Plan& plan, const Command& command);
 uint32_t root_tensor(const Plan& plan, uint32_t tensor);
 // By tensor that is no view: the first of its chain of in-place successors, which may all be the same memory.

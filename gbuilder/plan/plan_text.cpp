@@ -51,6 +51,8 @@ std::string_view host_op_name(HostOp op) {
       return "branch";
     case HostOp::kFetch:
       return "fetch";
+    case HostOp::kText:
+      return "text";
   }
   return "?";
 }
@@ -65,6 +67,10 @@ uint32_t root_tensor(const Plan& plan, uint32_t tensor) {
 
 const PlanCall* call_of(const Plan& plan, const HostBody& host) {
   return runs_bodies(host.op) && host.a < plan.calls.size() ? &plan.calls[host.a] : nullptr;
+}
+
+const PlanTextCall* text_call_of(const Plan& plan, const HostBody& host) {
+  return host.op == HostOp::kText && host.a < plan.text_calls.size() ? &plan.text_calls[host.a] : nullptr;
 }
 
 std::vector<Access> command_accesses(const Plan& plan, const Command& command) {
@@ -90,6 +96,9 @@ std::vector<Access> command_accesses(const Plan& plan, const Command& command) {
       }
       for (const uint32_t tensor : call->inputs) accesses.push_back({tensor, false});
       if (call->extents != kNone) accesses.push_back({call->extents, true});
+    } else if (const PlanTextCall* text = text_call_of(plan, host)) {
+      for (const uint32_t tensor : text->inputs) accesses.push_back({tensor, false});
+      for (const uint32_t tensor : text->outputs) accesses.push_back({tensor, true});
     }
   }
   return accesses;
@@ -117,6 +126,8 @@ std::vector<ExpressionId> command_expressions(const Plan& plan, const Command& c
     }
   } else if (const PlanCall* call = call_of(plan, host)) {
     for (const auto& given : call->given) ids.insert(ids.end(), given.begin(), given.end());
+  } else if (const PlanTextCall* text = text_call_of(plan, host); text != nullptr && text->needed != kNone) {
+    ids.push_back(text->needed);
   }
   for (const Access& access : command_accesses(plan, command)) {
     if (access.tensor >= plan.tensors.size()) continue;
@@ -224,6 +235,22 @@ std::string call_text(const Plan& plan, const HostBody& body) {
   return text;
 }
 
+std::string text_call_text(const Plan& plan, const HostBody& body) {
+  const PlanTextCall* call = text_call_of(plan, body);
+  if (call == nullptr) return str_cat(" ?text", body.a);
+  std::string text = str_cat(" ", shortened(call->operation), "(");
+  const auto list = [&](const std::vector<uint32_t>& tensors) {
+    for (size_t i = 0; i < tensors.size(); ++i) text += str_cat(i > 0 ? ", " : "", tensor_text(plan, tensors[i]));
+  };
+  list(call->inputs);
+  for (const std::string& given : call->texts) text += str_cat(", \"", shortened(given), "\"");
+  for (const int64_t number : call->numbers) text += str_cat(", ", number);
+  text += ") -> ";
+  list(call->outputs);
+  if (call->needed != kNone) text += str_cat(" if ", expression_text(plan, call->needed));
+  return text;
+}
+
 std::string host_text(const Plan& plan, const HostBody& body) {
   std::string text(host_op_name(body.op));
   switch (body.op) {
@@ -247,6 +274,9 @@ std::string host_text(const Plan& plan, const HostBody& body) {
     case HostOp::kScan:
     case HostOp::kBranch:
       text += call_text(plan, body);
+      break;
+    case HostOp::kText:
+      text += text_call_text(plan, body);
       break;
   }
   return text;

@@ -48,6 +48,8 @@ class Planner {
                      Command* command);
   // control_flow.cpp
   Status record_call(size_t group, Slot* slot);
+  // text_calls.cpp
+  Status record_text_call(size_t group, Slot* slot);
   Status record_checks(size_t group);
   Status record_check(size_t group, const kernels::ShapeCheck& check, const graph::Dim* value, const graph::Dim* limit);
   void record_output_copies();

@@ -72,6 +72,8 @@ Status CommandChecker::check_indices(const Command& command) const {
     }
     if ((runs_bodies(host->op) || host->op == HostOp::kFetch) && host->a >= plan_.calls.size())
       return fail(command, "call out of range");
+    if (host->op == HostOp::kText && host->a >= plan_.text_calls.size())
+      return fail(command, "operation on texts out of range");
     if (host->op == HostOp::kCheck && host->b >= plan_.strings.size()) return fail(command, "message out of range");
   }
   for (const Access& access : command_accesses(plan_, command)) {

@@ -73,7 +73,8 @@ aipu::Result<std::map<std::string, int64_t>> symbol_values(const Plan& plan, con
 }
 
 std::string list_line(const PlanList& list) {
-  static constexpr std::string_view kKinds[] = {"a sequence", "an optional tensor", "an optional sequence"};
+  static constexpr std::string_view kKinds[] = {"a sequence", "an optional tensor", "an optional sequence",
+                                                "a sequence of maps", "a map"};
   const std::string_view kind = list.kind < std::size(kKinds) ? kKinds[list.kind] : "unknown";
   return fmt::format("{} '{}' is {}: {}", list.is_input ? "input" : "output", list.name, kind,
                      list.absent       ? std::string("absent")

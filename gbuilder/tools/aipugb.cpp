@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "frontend/onnx/supported_ops.h"
 #include "gbuilder/build.h"
 #include "gbuilder/explain.h"
 #include "gbuilder/tools/progress_line.h"
@@ -29,7 +30,7 @@ struct Options {
   std::vector<std::string> constants;
   std::string json, sign;
   bool quiet = false, verbose = false, no_cache = false, time_passes = false, pipeline = false, targets = false,
-       explain = false;
+       explain = false, supported_ops = false;
 };
 
 void print_report(const Tool& tool, const Options& all, const aipu::gbuilder::BuildReport& report) {
@@ -161,6 +162,17 @@ void add_options(Tool& tool, Options& options) {
                "trade accuracy for speed: large 3x3 convolutions by Winograd's F(4x4), errors several times those of "
                "float32 sums, NaN and infinities spread over tiles of 4x4 pixels (no NaN is lost)")
       ->group(group);
+  app.add_option(
+         "--precision", build.precision,
+         "what products and convolutions multiply: fp32 (default); bf16, summed in float32, faster where the CPU "
+         "has an instruction for it; int8, for models that are quantised already")
+      ->type_name("NAME")
+      ->group(group);
+  app.add_option("--precision-file", build.precision_file,
+                 "precisions by name of node, a line PATTERN fp32 or PATTERN bf16 each, * stands for any text; the "
+                 "first that fits counts, --precision where none does")
+      ->type_name("FILE")
+      ->group(group);
   app.add_flag("--strip", build.strip,
                "leave out what only people and the interpreter read: C, TIR, Compass IR, the graph as text; --backend "
                "interp and --sandbox cannot run the file")
@@ -181,6 +193,16 @@ void add_options(Tool& tool, Options& options) {
   add_list(app, "--expose", build.exposed,
            "a value between the nodes of the graph, by its ONNX name, as one more output; * stands for any text")
       ->type_name("NAME")
+      ->group(group);
+  add_list(app, "--preprocess", build.preprocess,
+           "NAME:uint8,nhwc,scale=255,mean=0.5:0.5:0.5,std=0.2:0.2:0.2,resize=224x224: the input is given as images, "
+           "(x / scale - mean) / std of which the model gets; becomes part of the model (to=nhwc: that takes NHWC)")
+      ->type_name("NAME:WORDS")
+      ->group(group);
+  add_list(app, "--postprocess", build.postprocess,
+           "NAME:softmax,topk=5,axis=-1 of an output, or of boxes NAME:nms,scores=NAME,iou=0.5,score=0.3,max=100; the "
+           "indices are one more output")
+      ->type_name("NAME:WORDS")
       ->group(group);
   add_list(app, "--target-plugin", build.target_plugins, "targets of your own: a shared library")
       ->type_name("FILE")
@@ -217,6 +239,9 @@ void add_options(Tool& tool, Options& options) {
       ->group(group);
   app.add_flag("--print-pipeline", options.pipeline, "print the passes, stages and operator plugins and exit")
       ->group(group);
+  app.add_flag("--supported-ops", options.supported_ops,
+               "print the operators that can be converted, as Markdown, and exit")
+      ->group(group);
   app.add_flag("--targets", options.targets, "print the targets, those of --target-plugin too, and exit")->group(group);
   auto* quiet = app.add_flag("-q,--quiet", options.quiet, "print errors only")->group(group);
   app.add_flag("-v,--verbose", options.verbose, "print more")->group(group)->excludes(quiet);
@@ -250,6 +275,11 @@ int convert(const Tool& tool, Options& options) {
   if (options.pipeline) {
     if (!build.model.empty()) tool.warn("--print-pipeline: the model is not read");
     fmt::print("{}", aipu::gbuilder::print_pipeline());
+    return 0;
+  }
+  if (options.supported_ops) {
+    if (!build.model.empty()) tool.warn("--supported-ops: the model is not read");
+    aipu::tools::print(aipu::frontend::supported_ops_page());
     return 0;
   }
   if (const Status status = aipu::gbuilder::load_target_plugins(build); !status.ok()) return tool.fail(status);

@@ -171,8 +171,7 @@ Result<ConstantPtr> read_constant(TextReader& reader, const ConstantTable& table
     is_empty = is_empty || extent == 0;
   }
   for (const int64_t extent : *shape) total = is_empty ? 0 : total ? checked_mul(*total, extent) : total;
-  if (!total || *total > (int64_t{1} << 40) || type.dtype == DType::kString)
-    return reader.error("the constant is too large");
+  if (!total || *total > (int64_t{1} << 40)) return reader.error("the constant is too large");
   const size_t size = dtype_bytes(type.dtype);
   const size_t count = static_cast<size_t>(*total) / size;
 

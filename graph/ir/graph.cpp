@@ -86,12 +86,16 @@ ValueId Graph::add_input(std::string_view value_name, TensorType type) {
 }
 
 ValueId Graph::add_constant(ConstantPtr constant, std::string_view name_hint) {
-  if (const auto it = constants_by_hash_.find(constant->hash()); it != constants_by_hash_.end()) return it->second;
+  if (const auto it = constants_by_hash_.find(constant->hash()); it != constants_by_hash_.end()) {
+    // A pass may have given it another type since (lower_stored_types).
+    const Value& same = value(it->second);
+    if (!same.erased && same.constant != nullptr && same.type == constant->type()) return it->second;
+  }
   const ValueId id{static_cast<int32_t>(values_.size())};
   Value value;
   value.name = unique_name(name_hint);
   value.type = constant->type();
-  constants_by_hash_.emplace(constant->hash(), id);
+  constants_by_hash_.insert_or_assign(constant->hash(), id);
   value.constant = std::move(constant);
   values_.push_back(std::move(value));
   return id;

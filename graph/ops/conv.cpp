@@ -1,4 +1,5 @@
 // Conv, ConvTranspose, ConvInteger, QLinearConv. The weight keeps ONNX's axis order in either layout.
+#include "graph/ir/op_precision.h"
 #include "graph/ops/op_list.h"
 #include "graph/ops/spatial.h"
 
@@ -137,7 +138,7 @@ OpDef conv_op() {
   def.inputs = {operand("X", "f"), operand("W", "f"), optional_operand("B", "f")};
   def.outputs = {operand("Y", "f")};
   def.attributes = window_attributes();
-  def.traits = kSpatial;
+  def.traits = kSpatial | kSumsProducts;
   def.complete = complete_conv(1);
   def.infer = [](InferContext& ctx) -> Status {
     AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1, 2}));

@@ -157,12 +157,9 @@ Status infer_clip(InferContext& ctx) {
 
 Status infer_cast(InferContext& ctx, DType to) {
   const TensorType& from = ctx.input(0);
-  if (to == DType::kVoid || to == DType::kString || from.dtype == DType::kString) {
-    return unsupported(str_cat("casting ", dtype_name(from.dtype), " to ", dtype_name(to),
-                               " is not supported; strings are not tensors here"));
-  }
+  if (to == DType::kVoid) return unsupported("casting to void is not supported");
   set_output(ctx, 0, to, from.shape);
-  if (!is_computed(to)) return {};
+  if (!is_computed(to) || from.dtype == DType::kString) return {};
   auto data = data_of(ctx, 0);
   if (!data && is_floating(from.dtype) && is_integer(to)) {
     // Truncation of a fraction that is not negative.
@@ -303,7 +300,7 @@ OpDef bit_cast_op() {
   def.attributes = {attr::required("to", AttributeKind::kDType)};
   def.infer = [](InferContext& ctx) -> Status {
     const DType from = ctx.input(0).dtype, to = ctx.attributes().dtype("to");
-    if (dtype_bits(to) != dtype_bits(from) || to == DType::kVoid || to == DType::kString) {
+    if (dtype_bits(to) != dtype_bits(from) || to == DType::kVoid) {
       return invalid_model(str_cat(dtype_name(from), " and ", dtype_name(to), " have different sizes"));
     }
     set_output(ctx, 0, to, ctx.input(0).shape);
@@ -385,7 +382,7 @@ std::vector<OpDef> elementwise_ops() {
       binary_op("BitwiseOr", "iu", kCommutative),
       binary_op("BitwiseXor", "iu", kCommutative),
       bit_shift_op(),
-      comparison_op("Equal", "biuf", kCommutative),
+      comparison_op("Equal", "biufs", kCommutative),
       comparison_op("Greater"),
       comparison_op("GreaterOrEqual"),
       comparison_op("Less"),

@@ -223,14 +223,47 @@ OpDef one_hot_op() {
   return def;
 }
 
+// aipu::RandomNumbers(shape): float64 numbers of the generator MT19937 (Matsumoto and Nishimura, 1998), whose state
+// init_genrand(seed) sets when the node begins. `uniform`: genrand_res53, in [0, 1). `normal`: of mean 0 and variance
+// 1, by the polar method of Marsaglia, two for each pair of uniform ones, the second first. These are the numbers of
+// numpy.random.RandomState(seed).
+Status infer_random_numbers(InferContext& ctx) {
+  const int64_t seed = ctx.attributes().i("seed");
+  if (seed < 0 || seed > int64_t{0xffffffff}) return invalid_model(str_cat("seed is ", seed, ", it has 32 bits"));
+  AIPU_ASSIGN_OR_RETURN(Shape shape, shape_operand(ctx, 0, "shape"));
+  for (const Dim& extent : shape) {
+    if (extent.constant_or(0) < 0) return invalid_model(str_cat("shape has element ", extent.text()));
+  }
+  set_output(ctx, 0, DType::kF64, std::move(shape));
+  return {};
+}
+
+OpDef random_numbers_op() {
+  OpDef def;
+  def.name = "aipu::RandomNumbers";
+  def.inputs = {optional_operand("shape", kIndex)};
+  def.outputs = {operand("numbers", "f")};
+  def.attributes = {attr::s("distribution", "uniform"), attr::required("seed", AttributeKind::kInt),
+                    attr::optional("shape", AttributeKind::kShape)};
+  def.traits = kNotFoldable;
+  def.infer = infer_random_numbers;
+  def.verify = [](const Graph&, const Node& node) {
+    return expect_choice(node, "distribution", {"uniform", "normal"});
+  };
+  def.resolve = resolve_with({0}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
+    AIPU_ASSIGN_OR_RETURN(Shape shape, shape_operand(ctx, 0, "shape"));
+    attributes->set("shape", std::move(shape));
+    return true;
+  });
+  def.axes = axes::mixed();
+  return def;
+}
+
 }  // namespace
 
 std::vector<OpDef> generate_ops() {
   return {
-      constant_of_shape_op(),
-      range_op(),
-      eye_like_op(),
-      one_hot_op(),
+      random_numbers_op(), constant_of_shape_op(), range_op(), eye_like_op(), one_hot_op(),
   };
 }
 

@@ -114,6 +114,11 @@ void assume_equal(const Dim& found, const Dim& expected, std::string message) {
     assumptions->push_back({eq(found, expected), std::move(message), found, expected});
 }
 
+void assume_different(const Dim& found, const Dim& unwanted, std::string message) {
+  if (assumptions != nullptr && !provably_different(found, unwanted))
+    assumptions->push_back({select(eq(found, unwanted), 0, 1), std::move(message), found, unwanted});
+}
+
 Status expect_equal(const Dim& found, const Dim& expected, std::string_view what) {
   if (!provably_different(found, expected)) {
     assume_equal(found, expected, str_cat(what, " must be {limit}, found {value}"));

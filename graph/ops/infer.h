@@ -45,6 +45,8 @@ Status expect_rank_at_least(const InferContext& ctx, size_t i, int rank);
 Status expect_equal(const Dim& found, const Dim& expected, std::string_view what);
 // That a run's extents are equal; `message` as in Assumption.
 void assume_equal(const Dim& found, const Dim& expected, std::string message);
+// That a run's extent is another one; `message` as in Assumption.
+void assume_different(const Dim& found, const Dim& unwanted, std::string message);
 bool provably_different(const Dim& a, const Dim& b);
 
 // The shape that operands of these shapes are broadcast to; what symbols leave open is an assumption.

@@ -1,4 +1,5 @@
 // Products of matrices: MatMul, MatMulInteger, QLinearMatMul, Gemm; Det.
+#include "graph/ir/op_precision.h"
 #include "graph/ops/op_list.h"
 
 namespace aipu::graph {
@@ -69,6 +70,7 @@ OpDef matmul_op() {
   def.name = "MatMul";
   def.inputs = {operand("A", kNumeric), operand("B", kNumeric)};
   def.outputs = {operand("Y", kNumeric)};
+  def.traits = kSumsProducts;
   def.infer = [](InferContext& ctx) -> Status {
     AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1}));
     return infer_matmul(ctx, 0, 1, ctx.input(0).dtype);
@@ -139,6 +141,7 @@ OpDef gemm_op() {
   def.inputs = {operand("A", kNumeric), operand("B", kNumeric), optional_operand("C", kNumeric)};
   def.outputs = {operand("Y", kNumeric)};
   def.attributes = {attr::f("alpha", 1.0), attr::f("beta", 1.0), attr::i("transA", 0), attr::i("transB", 0)};
+  def.traits = kSumsProducts;
   def.infer = infer_gemm;
   def.axes = axes::gemm(0, 1, 2);
   def.multiply_adds = work::gemm(0);

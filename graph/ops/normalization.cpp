@@ -1,4 +1,5 @@
 // Normalisations: Batch, Instance, Group, Layer, RMS, Lp, MeanVariance, LRN; Dropout in inference.
+#include "graph/ir/op_precision.h"
 #include "graph/ops/op_list.h"
 #include "graph/ops/spatial.h"
 
@@ -99,8 +100,8 @@ OpDef group_normalization_op() {
 OpDef layer_normalization_op() {
   OpDef def =
       normalization("LayerNormalization", {operand("X", "f"), operand("Scale", "f"), optional_operand("B", "f")},
-                    {attr::i("axis", -1), attr::f("epsilon", 1e-5), attr::dtype("stash_type", DType::kF32)}, 0,
-                    layer_axes, infer_layer_normalization);
+                    {attr::i("axis", -1), attr::f("epsilon", 1e-5), attr::dtype("stash_type", DType::kF32)},
+                    kFloatInside, layer_axes, infer_layer_normalization);
   def.outputs.push_back(optional_operand("Mean", "f"));
   def.outputs.push_back(optional_operand("InvStdDev", "f"));
   def.complete = complete_axis("axis");
@@ -109,8 +110,8 @@ OpDef layer_normalization_op() {
 
 OpDef rms_normalization_op() {
   OpDef def = normalization("RMSNormalization", {operand("X", "f"), operand("scale", "f")},
-                            {attr::i("axis", -1), attr::f("epsilon", 1e-5), attr::dtype("stash_type", DType::kF32)}, 0,
-                            layer_axes, infer_layer_normalization);
+                            {attr::i("axis", -1), attr::f("epsilon", 1e-5), attr::dtype("stash_type", DType::kF32)},
+                            kFloatInside, layer_axes, infer_layer_normalization);
   def.complete = complete_axis("axis");
   return def;
 }

@@ -1,4 +1,5 @@
 // Pooling over windows and over whole images, MaxUnpool.
+#include "graph/ir/op_precision.h"
 #include "graph/ops/op_list.h"
 #include "graph/ops/shape_operands.h"
 #include "graph/ops/spatial.h"
@@ -39,7 +40,7 @@ OpDef pool_op(std::string name, const std::string& types, std::vector<AttributeD
   def.inputs = {operand("X", types)};
   def.outputs = {operand("Y", types)};
   def.attributes = pool_attributes(std::move(more));
-  def.traits = kSpatial;
+  def.traits = kSpatial | kFloatInside;
   def.complete = complete_pool;
   def.infer = infer_pool;
   def.axes = axes::images(axes::Channels::kApart);
@@ -125,7 +126,7 @@ OpDef global_pool_op(std::string name, std::vector<AttributeDef> attributes = {}
   def.outputs = {operand("Y", "f")};
   def.attributes = std::move(attributes);
   def.attributes.push_back(attr::layout());
-  def.traits = kSpatial;
+  def.traits = kSpatial | kFloatInside;
   def.infer = infer_global_pool;
   def.axes = axes::images(axes::Channels::kApart);
   return def;

@@ -1,6 +1,7 @@
 // Reductions, ArgMax and ArgMin, ops along one axis (Softmax, Hardmax, CumSum), TopK.
 #include <algorithm>
 
+#include "graph/ir/op_precision.h"
 #include "graph/ops/dim_rules.h"
 #include "graph/ops/op_list.h"
 #include "graph/ops/shape_operands.h"
@@ -178,7 +179,7 @@ OpDef along_axis_op(std::string name, int64_t default_axis) {
   def.attributes = {attr::about(AttributeAxes::kAxis, attr::i("axis", default_axis))};
   def.complete = complete_axis("axis");
   def.infer = infer_same_as_input;
-  def.traits = kAnyAxisOrder;
+  def.traits = kAnyAxisOrder | kFloatInside;
   def.axes = axes::along("axis");
   return def;
 }

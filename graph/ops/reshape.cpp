@@ -112,11 +112,15 @@ Result<std::vector<int64_t>> squeeze_axes(InferContext& ctx) {
   }
   for (int axis = 0; axis < input.rank(); ++axis) {
     const Dim& extent = input.shape[static_cast<size_t>(axis)];
-    if (extent.constant() == 1) axes.push_back(axis);
-    if (!extent.is_constant() && !provably_different(extent, 1)) {
-      return unsupported(str_cat("without axes the output's rank depends on whether ", extent.text(), " of ",
-                                 input.text(), " is 1; give the axes or a static shape (--shape)"));
+    if (extent.constant() == 1) {
+      axes.push_back(axis);
+      continue;
     }
+    // The rank depends on it, so it is decided here: an axis of a symbolic extent stays.
+    assume_different(extent, 1,
+                     str_cat("axis ", axis,
+                             " has the extent {value} in this run; a Squeeze without axes would remove "
+                             "it, which is decided when converting: give the axes or the shape (--shape)"));
   }
   return axes;
 }

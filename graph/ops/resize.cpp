@@ -1,6 +1,9 @@
 // Resize. Scales become attribute `scales` (one per axis in ONNX's NCHW order, whatever the layout; absent when sizes
 // are given); output extents become attribute `sizes` (same order); the crop box of tf_crop_and_resize attribute `roi`
-// (starts, then ends, one per axis).
+// (starts, then ends, one per axis). Scales and a box that only a run knows are the operands `run_scales` and `run_roi`
+// (start and end of each axis), in the same order; `sizes` comes with them.
+#include "graph/ops/resize.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,6 +18,8 @@ namespace {
 constexpr int kRoi = 1;
 constexpr int kScales = 2;
 constexpr int kSizes = 3;
+constexpr int kRunScales = 4;
+constexpr int kRunRoi = 5;
 
 // An operand of ONNX's counts as absent when it has no elements: opset 11 had to give an empty roi.
 bool has_elements(const InferContext& ctx, size_t input) {
@@ -113,8 +118,8 @@ Status apply_aspect_policy(const std::string& policy, const Shape& input, const 
 
 // Scales that the graph computes from extents: numbers, or those that give a whole extent, as 224 / H of H does. Sets
 // the extents of all axes and, unless all come out whole, the scales.
-bool computed_scales(InferContext& ctx, const std::vector<size_t>& axes, ResizeGeometry* g) {
-  const auto fractions = fractions_of(ctx.graph(), ctx.node().inputs[kScales], true);
+bool computed_scales(const Graph& graph, ValueId operand, const std::vector<size_t>& axes, ResizeGeometry* g) {
+  const auto fractions = fractions_of(graph, operand, true);
   if (!fractions || fractions->size() != axes.size()) return false;
   const Shape input = g->extents;
   std::vector<double> scales(input.size(), 1.0);
@@ -148,7 +153,7 @@ Result<ResizeGeometry> resize_geometry(InferContext& ctx) {
 
   if (a.has("roi")) {
     g.roi = a.floats("roi");
-  } else if (a.s("coordinate_transformation_mode") == "tf_crop_and_resize") {
+  } else if (a.s("coordinate_transformation_mode") == "tf_crop_and_resize" && !ctx.has_input(kRunRoi)) {
     if (!has_elements(ctx, kRoi)) return invalid_model("tf_crop_and_resize needs a roi");
     AIPU_ASSIGN_OR_RETURN(const auto box, constant_floats(ctx, kRoi, "roi"));
     if (box.size() != 2 * axes.size())
@@ -179,7 +184,8 @@ Result<ResizeGeometry> resize_geometry(InferContext& ctx) {
     if (policy != "stretch") AIPU_RETURN_IF_ERROR(apply_aspect_policy(policy, input, axes, &g));
     return g;
   }
-  if (g.roi.empty() && ctx.graph().constant(ctx.node().inputs[kScales]) == nullptr && computed_scales(ctx, axes, &g))
+  const ValueId operand = ctx.node().inputs[kScales];
+  if (g.roi.empty() && ctx.graph().constant(operand) == nullptr && computed_scales(ctx.graph(), operand, axes, &g))
     return g;
   AIPU_ASSIGN_OR_RETURN(const auto scales, constant_floats(ctx, kScales, "scales"));
   if (scales.size() != axes.size())
@@ -204,6 +210,12 @@ Result<ResizeGeometry> resize_geometry(InferContext& ctx) {
 
 Status infer_resize(InferContext& ctx) {
   AIPU_ASSIGN_OR_RETURN(ResizeGeometry g, resize_geometry(ctx));
+  for (const auto& [input, expected] :
+       {std::pair<size_t, size_t>(kRunScales, 1), std::pair<size_t, size_t>(kRunRoi, 2)}) {
+    if (ctx.has_input(input) && ctx.input(input).shape != Shape{Dim(static_cast<int64_t>(expected * g.extents.size()))})
+      return invalid_model(str_cat("operand ", input, " must have ", expected * g.extents.size(), " elements, found ",
+                                   ctx.input(input).text()));
+  }
   for (const Dim& extent : g.extents) {
     if (extent.constant_or(0) < 0) return invalid_model(str_cat("sizes has element ", extent.text()));
   }
@@ -227,7 +239,8 @@ Status verify_resize(const Graph&, const Node& node) {
 std::optional<AxisMap> resize_axes(const Graph& graph, const Node& node) {
   if (!node.attributes.has("sizes")) return std::nullopt;
   AxisMapBuilder map(graph, node);
-  const bool crops = node.attributes.s("coordinate_transformation_mode") == "tf_crop_and_resize";
+  const bool crops =
+      node.attributes.s("coordinate_transformation_mode") == "tf_crop_and_resize" || node.inputs.size() > kRunScales;
   map.link_leading(0, 0, map.output_rank(0));
   for (size_t axis = 0; axis < map.output_rank(0); ++axis)
     map.apart(0, axis, !crops && map.input_extent(0, axis) == map.output_extent(0, axis));
@@ -237,8 +250,12 @@ std::optional<AxisMap> resize_axes(const Graph& graph, const Node& node) {
 OpDef resize_op() {
   OpDef def;
   def.name = "Resize";
-  def.inputs = {operand("X", kNumeric), optional_operand("roi", "f"), optional_operand("scales", "f"),
-                optional_operand("sizes", kIndex)};
+  def.inputs = {operand("X", kNumeric),
+                optional_operand("roi", "f"),
+                optional_operand("scales", "f"),
+                optional_operand("sizes", kIndex),
+                optional_operand("run_scales", "f"),
+                optional_operand("run_roi", "f")};
   def.outputs = {operand("Y", kNumeric)};
   def.attributes = {attr::s("coordinate_transformation_mode", "half_pixel"),
                     attr::f("cubic_coeff_a", -0.75),
@@ -269,6 +286,13 @@ OpDef resize_op() {
 }
 
 }  // namespace
+
+bool resize_scales_known(const Graph& graph, ValueId x, ValueId scales, const std::vector<size_t>& axes) {
+  if (graph.constant(scales) != nullptr) return true;
+  ResizeGeometry g;
+  g.extents = graph.type(x).shape;
+  return computed_scales(graph, scales, axes, &g);
+}
 
 std::vector<OpDef> resize_ops() { return {resize_op()}; }
 

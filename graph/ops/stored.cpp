@@ -1,5 +1,6 @@
 // Between the codes of stored element types and what kernels compute with; what lower_stored_types makes.
 #include "graph/ops/op_list.h"
+#include "graph/ops/text.h"
 #include "runtime/base/stored_type.h"
 
 namespace aipu::graph {
@@ -88,7 +89,9 @@ OpDef from_packed_bytes_op() {
 }  // namespace
 
 std::vector<OpDef> stored_ops() {
-  return {encode_float_op(), decode_float_op(), packed_bytes_op(), from_packed_bytes_op()};
+  std::vector<OpDef> ops = {encode_float_op(), decode_float_op(), packed_bytes_op(), from_packed_bytes_op()};
+  for (OpDef& op : text_ops()) ops.push_back(std::move(op));
+  return ops;
 }
 
 }  // namespace aipu::graph

@@ -9,11 +9,11 @@ namespace {
 //
 // nodes: two words each (int32, thresholds float32; or int64 and float64). A branch: the threshold's bits; and
 // distance << (feature_bits + 1) | flag << feature_bits | feature. x <= threshold goes on at the next node, else
-// `distance` away; NaN takes the first way if the flag is set (`missing`: some flag is). Distance 0 is a leaf, the node
-// behind it is its value: the number's bits; of several targets the first of its entries in leaf_targets and
-// leaf_weights, and how many they are (`dense`: all have the targets 0, 1, ... in order). roots: where each tree
-// begins. blocks: ranges of trees that fit the cache together: the first of each, and the end. Sums are taken block by
-// block.
+// `distance` away; NaN takes the first way if the flag is set (`missing`: some flag is; the threshold is not NaN then).
+// Distance 0 is a leaf, the node behind it is its value: the number's bits; of several targets the first of its entries
+// in leaf_targets and leaf_weights, and how many they are (`dense`: all have the targets 0, 1, ... in order). roots:
+// where each tree begins. blocks: ranges of trees that fit the cache together: the first of each, and the end. Sums are
+// taken block by block.
 Status infer_tree_ensemble(InferContext& ctx) {
   AIPU_RETURN_IF_ERROR(expect_rank(ctx, 0, 2));
   const Attributes& attributes = ctx.attributes();
@@ -61,7 +61,7 @@ OpDef tree_ensemble_op() {
 }
 
 // aipu::FindKey(x, keys): where each element of x is among the keys, which are sorted and different; their number where
-// it is none of them (`required`: that is a fault). NaN is at `nan_at`.
+// it is none of them (`required`: that is a fault). NaN is at `nan_at`. Strings stand in the order of their numbers.
 Status infer_find_key(InferContext& ctx) {
   AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1}));
   AIPU_RETURN_IF_ERROR(expect_rank(ctx, 1, 1));
@@ -78,7 +78,7 @@ AxisMap element_axes(const Graph& graph, const Node& node) {
 OpDef find_key_op() {
   OpDef def;
   def.name = "aipu::FindKey";
-  def.inputs = {operand("x", kNumeric), operand("keys", kNumeric)};
+  def.inputs = {operand("x", "iufs"), operand("keys", "iufs")};
   def.outputs = {operand("places", "i")};
   def.attributes = {attr::i("nan_at", -1), attr::i("required", 0)};
   def.traits = kFaults;
@@ -126,7 +126,7 @@ Status infer_count_grams(InferContext& ctx) {
 OpDef count_grams_op() {
   OpDef def;
   def.name = "aipu::CountGrams";
-  def.inputs = {operand("x", "i"), operand("grams", "i"), operand("columns", "i")};
+  def.inputs = {operand("x", "is"), operand("grams", "is"), operand("columns", "i")};
   def.outputs = {operand("counts", "f")};
   def.attributes = {attr::required("size", AttributeKind::kInt), attr::i("skips", 0)};
   def.infer = infer_count_grams;

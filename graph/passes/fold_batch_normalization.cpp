@@ -3,6 +3,8 @@
 //   x ─ Conv(w, b) ─ BatchNormalization ─ y  =>  x ─ Conv(w', b') ─ y     w' = w * a per output channel, b' = b * a + c
 //   x ─ Conv(w, b) ─ Mul(s) ─ Add(t) ─ y     =>  the same, for constants of one number per channel or one for all
 //   x ─ BatchNormalization ─ y               =>  x ─ Mul(a) ─ Add(c) ─ y  a = scale / sqrt(var + eps), c = B - mean * a
+//   x ─ Mul(s) ─ Conv(w, b) ─ y              =>  x ─ Conv(w', b) ─ y      w' = w * s per input channel; the Mul is of
+//                                                                         an input of the graph, which has no op before
 //
 // The op before is Conv, ConvTranspose, Gemm, MatMul or BatchNormalization with constant weights (and bias), its result
 // used by nothing else.
@@ -44,6 +46,36 @@ class Folder {
     const auto affine = affine_of(id, input, *channels);
     if (!affine) return false;
     return fold_into_producer(id, input, *affine);
+  }
+
+  // A scale of an image that is given to the graph goes into the weights of the Conv behind it: zeros that are padded
+  // stay zeros. Elsewhere the op before takes it, as above or as its epilogue.
+  Result<bool> fold_into_conv(NodeId id) {
+    if (node(id).op != "Mul") return false;
+    const bool first = graph_.constant(node(id).inputs[0]) != nullptr;
+    const ValueId input = node(id).inputs[first ? 1 : 0], factors = node(id).inputs[first ? 0 : 1];
+    const ValueId product = node(id).outputs[0];
+    if (graph_.constant(input) != nullptr || !comes_from_input(input) || !used_once(graph_, product)) return false;
+    const NodeId conv = graph_.users(product)[0];
+    if (node(conv).op != "Conv" || node(conv).inputs[0] != product) return false;
+    const size_t axis =
+        node(conv).attributes.s_or("layout", "NCHW") == "NHWC" ? graph_.type(input).shape.size() - 1 : 1;
+    const auto channels = graph_.type(input).shape[axis].constant();
+    const Constant* weight = graph_.constant(node(conv).inputs[1]);
+    if (!channels || *channels < 1 || *channels > kMaxChannels || weight == nullptr || !is_floating(weight->dtype()) ||
+        !(graph_.type(product).shape == graph_.type(input).shape))
+      return false;
+    const auto scale =
+        per_channel(factors, static_cast<size_t>(graph_.type(input).rank()), axis, static_cast<size_t>(*channels));
+    if (!scale) return false;
+    const int64_t groups = node(conv).attributes.i("group");
+    const ValueId scaled = graph_.add_constant(scaled_by_input(*weight, *scale, groups),
+                                               graph_.value(node(conv).inputs[1]).name + ".scaled");
+    const OriginSet origins = node(id).origins;
+    graph_.set_input(conv, 1, scaled);
+    merge_origins(&graph_.node(conv).origins, origins);
+    AIPU_RETURN_IF_ERROR(replace_node(graph_, id, input));
+    return true;
   }
 
   // A BatchNormalization with nothing before it to fold into; run when what is after it has been folded into it.
@@ -254,6 +286,31 @@ class Folder {
     return Constant::borrow(DType::kF32, shape, {to.get(), weight.byte_count()}, to);
   }
 
+  // Through ops of one operand and shifts by a constant.
+  bool comes_from_input(ValueId value) const {
+    for (;;) {
+      const NodeId producer = graph_.value(value).producer;
+      if (!producer.valid()) return graph_.constant(value) == nullptr;
+      const std::string& op = node(producer).op;
+      const bool shifts = (op == "Sub" || op == "Add") && graph_.constant(node(producer).inputs[1]) != nullptr;
+      if (!shifts && op != "Cast" && op != "Transpose" && op != "Resize") return false;
+      value = node(producer).inputs[0];
+    }
+  }
+
+  // Weights [M, C / groups, ...] with a factor for each of the C channels that they are multiplied with.
+  static ConstantPtr scaled_by_input(const Constant& weight, const std::vector<double>& scale, int64_t groups) {
+    std::vector<double> elements = weight.to_doubles();
+    const int64_t outputs = weight.shape()[0], inputs = weight.shape()[1];
+    const int64_t taps = weight.element_count() / std::max<int64_t>(1, outputs * inputs);
+    const int64_t per_group = std::max<int64_t>(1, outputs / groups);
+    for (int64_t k = 0; k < outputs * inputs; ++k) {
+      const auto channel = static_cast<size_t>(k / inputs / per_group * inputs + k % inputs);
+      for (int64_t tap = 0; tap < taps; ++tap) elements[static_cast<size_t>(k * taps + tap)] *= scale[channel];
+    }
+    return float_constant(weight.dtype(), weight.shape(), elements);
+  }
+
   Status split(NodeId id, ValueId input, const Affine& affine) {
     const TensorType type = graph_.type(input);
     const size_t axis = channel_axis(input, id);
@@ -281,6 +338,7 @@ Result<int> fold_batch_normalization(Graph& graph, PassContext&) {
       if (std::as_const(graph).node(id).erased) continue;
       const OriginSet origins = std::as_const(graph).node(id).origins;
       auto changed = splitting ? folder.split(id) : folder.visit(id);
+      if (!splitting && changed.ok() && !*changed) changed = folder.fold_into_conv(id);
       if (!changed.ok()) return std::move(changed).status().context(str_cat("node ", origins_text(origins)));
       count += *changed ? 1 : 0;
     }

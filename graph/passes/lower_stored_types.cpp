@@ -5,6 +5,9 @@
 //   %y: float32[N] = Cast(%t)                  %t: uint8[N] = Transpose(%c)
 //                                              %y: float32[N] = DecodeFloat(%t) {format=float8e4m3fn}
 //
+// Strings become their numbers: input and output are still texts at the border, which the runtime turns into numbers
+// and back, and conversions become ops that look into them.
+//
 // Types change in place, as what moves elements does not care. Only the ops that mean the elements' values are
 // rewritten, and inputs and outputs of the model, which keep their types: packed elements are unpacked and packed there
 // by ordinary nodes, so that every back end can do it.
@@ -166,12 +169,22 @@ ValueId decoded(DecomposeBuilder& b, ValueId code, DType type) {
   return small_float(type) != nullptr ? b.op("aipu::DecodeFloat", {code}, one("format", type)) : code;
 }
 
+ValueId converted(DecomposeBuilder& b, ValueId x, DType from, DType to, const Conversion& how);
+
+// Text of numbers, or numbers of text. Types that nobody computes with go by one that can be read.
+ValueId between_text_and_number(DecomposeBuilder& b, ValueId x, DType from, DType to, const Conversion& how) {
+  if (to == DType::kString) return b.op("aipu::NumberToText", {decoded(b, x, from)}, one("to", held_as(to)));
+  const DType read = is_computed(to) ? to : small_float(to) != nullptr ? DType::kF32 : DType::kI64;
+  return converted(b, b.op("aipu::TextToNumber", {x}, one("to", read)), read, to, how);
+}
+
 ValueId converted(DecomposeBuilder& b, ValueId x, DType from, DType to, const Conversion& how) {
   if (from == to) return x;
   if (from == DType::kC64 || to == DType::kC64) {
     b.fail(unsupported(str_cat("casting ", dtype_name(from), " to ", dtype_name(to), " is not supported")));
     return {};
   }
+  if (from == DType::kString || to == DType::kString) return between_text_and_number(b, x, from, to, how);
   const ValueId value = decoded(b, x, from);
   if (small_float(to) != nullptr) return encoded(b, value, to, how);
   if (is_computed(to)) return b.cast(value, to);
@@ -257,7 +270,8 @@ class Lowering {
     };
     if (node.attributes.s_or("reduction", "none") != "none" && is_stored(node.outputs[0]))
       return refused(str_cat("does not compute with ", dtype_name(type_of(node.outputs[0]))));
-    if (node.op == "EyeLike" && small_float(node.attributes.dtype("dtype")) != nullptr)
+    if (node.op == "EyeLike" &&
+        (small_float(node.attributes.dtype("dtype")) != nullptr || node.attributes.dtype("dtype") == DType::kString))
       return refused(str_cat("of ", dtype_name(node.attributes.dtype("dtype")), " is not supported"));
     // Zeros, which the type does not have.
     if ((node.op == "Trilu" || node.op == "Pad") && type_of(node.inputs[0]) == DType::kF8E8M0)

@@ -20,9 +20,20 @@ class Evaluator {
   virtual Result<std::vector<ConstantPtr>> evaluate(const Graph& graph, NodeId node) = 0;
 };
 
+// What products multiply.
+enum class Precision : uint8_t { kFloat32, kBFloat16 };
+
+struct PrecisionRule {
+  std::string pattern;  // of the names of a node's origins: fits_pattern()
+  Precision precision = Precision::kFloat32;
+};
+
 struct PassContext {
   Evaluator* evaluator = nullptr;               // null: constant folding is limited to `data`
   int64_t fold_limit_bytes = int64_t{1} << 30;  // larger results stay computations
+  // Of lower_precision: the first rule that fits a node decides, `precision` where none does.
+  Precision precision = Precision::kFloat32;
+  std::vector<PrecisionRule> precision_rules = {};
 };
 
 // What a pass promises about results. kExact: the same bits, kernel for kernel. kRounds: floats may differ by a few

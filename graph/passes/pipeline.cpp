@@ -44,6 +44,9 @@ std::span<const Pass> graph_pipeline() {
       {"sink_reshapes", "move Reshapes out from between Transposes, and behind what epilogues can take", sink_reshapes},
       {"simplify_algebra", "remove ops that do nothing, merge views and transposes", simplify_algebra},
       {"common_subexpressions", "compute equal nodes once", common_subexpressions},
+      // Wants every op where it will be computed; only Casts and rounded constants come behind.
+      {"lower_precision", "multiply bfloat16 numbers and store what lies between as such, where that was asked for",
+       lower_precision, Exactness::kRounds},
       {"eliminate_dead_nodes", "drop what no output needs, and captured values that sub-graphs do not use",
        eliminate_dead_nodes},
   };

@@ -21,6 +21,7 @@ class Planner {
   std::optional<Relayout> run() {
     if (!node_.subgraphs.empty() || node_.inputs.empty() || !node_.inputs[0].valid()) return std::nullopt;
     if (!node_.outputs[0].valid() && node_.outputs.size() == 1) return std::nullopt;
+    if (is_border()) return std::nullopt;
     if (const AttributeDef* shape = view_shape()) return view(shape->name);
     if ((def_.traits & (kElementwise | kAnyAxisOrder)) == 0) return std::nullopt;
     const auto map = axis_map(def_, graph_, node_);
@@ -29,6 +30,11 @@ class Planner {
   }
 
  private:
+  // A BitCast between an input or output of the model and what kernels know (lower_stored_types).
+  bool is_border() const {
+    const auto is_stored = [&](ValueId value) { return value.valid() && !is_computed(graph_.type(value).dtype); };
+    return is_stored(node_.inputs[0]) || is_stored(node_.outputs[0]);
+  }
   size_t rank(size_t input) const { return graph_.type(node_.inputs[input]).shape.size(); }
 
   bool permute(std::string_view name, const Shape& list) {

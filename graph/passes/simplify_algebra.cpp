@@ -104,8 +104,15 @@ class Simplifier {
     return pass_through(id);
   }
 
+  // A Squeeze without axes over a symbolic extent, which a run has to check.
+  bool decides_by_extents(NodeId id) const {
+    const Node& n = node(id);
+    return n.op == "Squeeze" && !n.attributes.has("axes") && !has_input(id, 1) && !assumptions_of(graph_, n).empty();
+  }
+
   // The type says where a Reshape and its relatives go; what is between two of them does not matter.
   Result<bool> view(NodeId id) {
+    if (decides_by_extents(id)) return false;
     ValueId source = node(id).inputs[0];
     bool skipped = false;
     while (true) {
@@ -113,6 +120,7 @@ class Simplifier {
       if (!producer.valid()) break;
       const std::string& op = node(producer).op;
       if (op != "Reshape" && op != "Flatten" && op != "Squeeze" && op != "Unsqueeze") break;
+      if (decides_by_extents(producer)) break;
       source = node(producer).inputs[0];
       skipped = true;
     }
@@ -208,7 +216,7 @@ class Simplifier {
 
   Result<bool> resize(NodeId id) {
     if (node(id).attributes.s("coordinate_transformation_mode") == "tf_crop_and_resize" || has_input(id, 2) ||
-        has_input(id, 1))
+        has_input(id, 1) || has_input(id, 4) || has_input(id, 5))
       return false;
     // Equal extents with a scale that is not 1 sample other places.
     if (const AttributeValue* scales = node(id).attributes.find("scales")) {

@@ -36,7 +36,7 @@ WindowTile window_tile(const tir::Target& target, int64_t columns, int lanes, co
   WindowTile window{register_tile(target, columns, lanes), lanes};
   // One vector per pixel leaves registers for taller tiles.
   constexpr int kTallTile = 28;
-  if (window.tile.vectors == 1 && target.vector_registers >= 32 && width.out.is_constant())
+  if (window.tile.vectors == 1 && target.vector_registers >= 32 && !target.element_products && width.out.is_constant())
     window.tile.rows = kTallTile;
   return window;
 }

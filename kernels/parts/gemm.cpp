@@ -7,9 +7,18 @@ namespace aipu::kernels {
 
 using graph::Dim;
 
+bool sums_pairs(const tir::Target& target, DType left, const graph::Constant* right, const Dim& depth) {
+  return target.bf16_dot_products && left == DType::kBF16 && right != nullptr && depth.is_constant() &&
+         *depth.constant() % 2 == 0;
+}
+
+DType panel_dtype(DType accumulator, bool pairs) { return pairs ? DType::kBF16 : accumulator; }
+
 void set_tile_params(const tir::Target& target, const RegisterTile& tile, int lanes, DType accumulator,
-                     dsl::TemplateParams* params) {
+                     dsl::TemplateParams* params, bool pairs) {
+  params->set("PANEL", panel_dtype(accumulator, pairs)).set("PAIRS", pairs);
   params->set("ACC", accumulator).set("VL", lanes).set("NV", tile.vectors).set("USE_FMA", is_floating(accumulator));
+  params->set("BY_ELEMENT", target.element_products);
   params->set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 64 : 0));
 }
 

@@ -18,9 +18,17 @@ struct GemmArguments {
   graph::Dim right_batch_outer = 0, right_batch_inner = 0;  // in matrices of `right`
 };
 
-// VL, NV, ACC, USE_FMA and PREFETCH: what all product kernels need to know of their accumulators.
+// Whether products of `left` (elements of a row side by side) with a constant of the same type are summed in pairs
+// (PAIRS of templates/gemm.py): bfloat16 on a target with an instruction for it, `depth` neighbours even.
+bool sums_pairs(const tir::Target& target, DType left, const graph::Constant* right, const graph::Dim& depth);
+
+// The dtype of the packed right operand (PANEL).
+DType panel_dtype(DType accumulator, bool pairs);
+
+// VL, NV, ACC, USE_FMA and PREFETCH: what all product kernels need to know of their accumulators; PANEL, PAIRS: of what
+// they read.
 void set_tile_params(const tir::Target& target, const RegisterTile& tile, int lanes, DType accumulator,
-                     dsl::TemplateParams* params);
+                     dsl::TemplateParams* params, bool pairs = false);
 
 // Instantiates and launches the kernel; `params` must have A and have been through set_tile_params() and
 // bind_epilogue().

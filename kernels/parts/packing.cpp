@@ -170,7 +170,29 @@ void move_panels(const graph::Constant& source, const PanelLayout& l, const Part
                        : gather_rows<T>(source.bytes().data(), l, part, out);
 }
 
+void convert_pairs(const graph::Constant& source, const PanelLayout& l, const Part& part, std::byte* out) {
+  const std::byte* from = source.bytes().data();
+  const size_t element = dtype_bytes(source.dtype());
+  for (int64_t panel = part.first; panel < part.last; ++panel) {
+    const int64_t column = panel * l.panel_width, width = std::min(l.panel_width, l.columns - column);
+    for (int64_t k = 0; k < l.depth; k += 2) {
+      for (int64_t c = 0; c < l.panel_width; ++c) {
+        for (const int64_t row : {k, k + 1}) {
+          uint16_t bits = 0;
+          if (c < width) {
+            const auto index = static_cast<size_t>(source_index(l, part.batch, row, column + c));
+            bits = bf16_from_f32(static_cast<float>(read_double(source.dtype(), from + index * element)));
+          }
+          std::memcpy(out, &bits, sizeof(bits));
+          out += sizeof(bits);
+        }
+      }
+    }
+  }
+}
+
 void make_part(const graph::Constant& source, DType to, const PanelLayout& l, const Part& part, std::byte* out) {
+  if (l.pairs) return convert_pairs(source, l, part, out);
   if (source.dtype() == to) {
     dtype_bytes(to) == 4 ? move_panels<uint32_t>(source, l, part, out) : move_panels<uint64_t>(source, l, part, out);
     return;
@@ -208,7 +230,8 @@ graph::ConstantPtr pack_panels(graph::ConstantPtr source, DType to, const PanelL
                             l.batch_stride,
                             l.column_stride,
                             l.inner_stride,
-                            l.outer_stride};
+                            l.outer_stride,
+                            l.pairs ? 1 : 0};
   const auto panel_bytes = static_cast<size_t>(l.depth * l.panel_width) * dtype_bytes(to);
   auto fill = [source = std::move(source), to, l, panels, panel_bytes](int64_t first, std::span<std::byte> out) {
     for (const int64_t last = first + static_cast<int64_t>(out.size() / panel_bytes); first < last;) {

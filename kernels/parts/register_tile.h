@@ -10,7 +10,8 @@
 
 namespace aipu::kernels {
 
-// rows x vectors accumulators, `vectors` of the right operand and one broadcast value fit the register file.
+// rows x vectors accumulators, `vectors` of the right operand and one broadcast value (or, with products by element, a
+// vector per row) fit the register file.
 struct RegisterTile {
   int rows = 1;     // the greatest height
   int vectors = 1;  // of `lanes` columns

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "kernels/parts/axis_view.h"
+#include "kernels/parts/staging.h"
 #include "kernels/parts/transposed_copy.h"
 
 namespace aipu::kernels {
@@ -70,6 +71,19 @@ std::string_view conversion(DType dtype) {
   if (dtype == DType::kBool) return "mask";
   if (dtype == DType::kF16 || dtype == DType::kBF16) return "float32";
   return "none";
+}
+
+// Of the operands that go through local memory: those whose innermost dimension is contiguous, as is_staged() in
+// elementwise_staged.py.
+MapStaging staging_of(const SetupContext& context, const StridedMap& map, int lanes) {
+  std::vector<StagedOperand> operands;
+  const auto add = [&](const MapOperand& operand, bool is_result) {
+    if (inner_mode(operand.strides.back()) != "contiguous") return;
+    operands.push_back({static_cast<int>(dtype_bytes(storage_dtype(operand.dtype))), is_result});
+  };
+  for (const MapOperand& input : map.inputs) add(input, false);
+  add(map.output, true);
+  return plan_map_staging(context.target(), graph::element_count(map.dims), operands, lanes);
 }
 
 }  // namespace
@@ -149,6 +163,8 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
   dsl::CapturedList number_types;
   for (const FusedExpression::Number& number : map.numbers) number_types.push_back(number_type(number));
 
+  const int lanes = std::max(2, context.target().lanes(widest_bits));
+  const MapStaging staging = staging_of(context, map, lanes);
   dsl::TemplateParams params;
   params.set("number_types", dsl::Captured{std::move(number_types)})
       .set("N_NUMBERS", static_cast<int64_t>(map.numbers.size()))
@@ -160,8 +176,7 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
       .set("start_of", start_of)
       .set("RANK", static_cast<int64_t>(rank))
       .set("N_IN", static_cast<int64_t>(map.inputs.size()))
-      .set("VL", static_cast<int64_t>(std::max(2, context.target().lanes(widest_bits))))
-      .set("BLOCK", static_cast<int64_t>(kBlockElements))
+      .set("VL", static_cast<int64_t>(lanes))
       .set("modes", std::move(modes))
       .set("conversions", std::move(conversions))
       .set("out_mode", std::string(inner_mode(map.output.strides.back()) == "contiguous" ? "contiguous" : "strided"))
@@ -170,7 +185,15 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
       .set("FAULTS", faults)
       .set_source("compute", map.compute_source);
   map.functions.bind(&params);
-  AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("elementwise.py", "elementwise", params));
+  if (staging.buffers > 0) {
+    params.set("STAGING", static_cast<int64_t>(staging.buffers)).set("CAPACITY", staging.capacity);
+  } else {
+    params.set("BLOCK", static_cast<int64_t>(kBlockElements));
+  }
+  const auto [file, entry] = staging.buffers > 0 ? std::pair("elementwise_staged.py", "elementwise_staged")
+                                                 : std::pair("elementwise.py", "elementwise");
+  AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel(file, entry, params));
+  context.note(staging.text);
 
   std::vector<KernelArgument> ins, numbers;
   std::vector<Dim> strides;
@@ -188,6 +211,10 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
       .scalar_list("strides", strides)
       .scalar_list("starts", starts)
       .list("numbers", numbers);
+  if (staging.buffers > 0) {
+    arguments.scalar("tile", staging.tile);
+    return context.launch(std::move(kernel), arguments, staging.max_tecs);
+  }
   // A unit below about 2 us of work is not worth a second TEC.
   return context.launch(std::move(kernel), arguments,
                         graph::max(graph::ceildiv(graph::element_count(map.dims), kBlockElements * 2), 1));

@@ -1,5 +1,8 @@
-// If, Loop, Scan: what is left of them runs its sub-graphs as programs of their own. There is no kernel; the planner
-// records the command that runs them (gbuilder/plan/control_flow.cpp).
+// What commands of the host compute. There is no kernel; the planner records the command.
+//
+// If, Loop, Scan: what is left of them runs its sub-graphs as programs of their own (gbuilder/plan/control_flow.cpp).
+// What looks into strings is handed to the library of texts (gbuilder/plan/text_calls.cpp).
+#include "graph/ops/text.h"
 #include "kernels/plugins/plugin_list.h"
 
 namespace aipu::kernels {
@@ -11,6 +14,11 @@ class ControlFlowPlugin final : public SingleOpPlugin {
   std::span<const std::string_view> ops() const override {
     static constexpr std::string_view kOps[] = {"If", "Loop", "Scan"};
     return kOps;
+  }
+  graph::ClaimResult claim(const graph::Graph& graph, graph::NodeId anchor,
+                           const graph::ClaimTarget& target) const override {
+    if (graph::looks_into_strings(graph.node(anchor).op)) return graph::Claim{anchor, {anchor}, score()};
+    return SingleOpPlugin::claim(graph, anchor, target);
   }
   Status setup(SetupContext&) const override { return {}; }
 };

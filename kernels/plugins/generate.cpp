@@ -1,4 +1,4 @@
-// Tensors made from scalars and positions: Shape, Size, Range, ConstantOfShape, EyeLike, Trilu, CumSum,
+// Tensors made from scalars and positions: Shape, Size, Range, random numbers, ConstantOfShape, EyeLike, Trilu, CumSum,
 // ReverseSequence, MelWeightMatrix.
 #include <fmt/format.h>
 
@@ -22,8 +22,17 @@ class GeneratePlugin final : public SingleOpPlugin {
  public:
   std::string_view name() const override { return "generate"; }
   std::span<const std::string_view> ops() const override {
-    static constexpr std::string_view kOps[] = {"Shape", "Size",   "Range",   "ConstantOfShape", "EyeLike",
-                                                "Trilu", "CumSum", "CumProd", "ReverseSequence", "MelWeightMatrix"};
+    static constexpr std::string_view kOps[] = {"Shape",
+                                                "Size",
+                                                "Range",
+                                                "ConstantOfShape",
+                                                "EyeLike",
+                                                "Trilu",
+                                                "CumSum",
+                                                "CumProd",
+                                                "ReverseSequence",
+                                                "MelWeightMatrix",
+                                                "aipu::RandomNumbers"};
     return kOps;
   }
   Status check(const Graph& graph, const Node& node) const override {
@@ -40,6 +49,7 @@ class GeneratePlugin final : public SingleOpPlugin {
     if (node.op == "Trilu") return triangle(context);
     if (node.op == "CumSum" || node.op == "CumProd") return running_sum(context);
     if (node.op == "MelWeightMatrix") return mel_weights(context);
+    if (node.op == "aipu::RandomNumbers") return random_numbers(context);
     return reverse(context);
   }
 
@@ -87,6 +97,18 @@ class GeneratePlugin final : public SingleOpPlugin {
     }
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", entry, params));
     return context.launch(std::move(kernel), arguments, graph::max(graph::ceildiv(out.shape[0], 8192), 1));
+  }
+
+  static Status random_numbers(SetupContext& context) {
+    const Node& node = context.anchor();
+    dsl::TemplateParams params;
+    params.set("NORMAL", node.attributes.s("distribution") == "normal");
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("random.py", "random_numbers", params));
+    KernelArguments arguments;
+    arguments.pointer("out", context.value(node.outputs[0]))
+        .scalars({{"count", graph::element_count(context.graph().type(node.outputs[0]).shape)},
+                  {"seed", node.attributes.i("seed")}});
+    return context.launch(std::move(kernel), arguments, 1);
   }
 
   static Status fill(SetupContext& context) {

@@ -164,18 +164,21 @@ class MatMulPlugin final : public OpPlugin {
     const int64_t panel_width = static_cast<int64_t>(tile.vectors) * lanes;
     const Dim panels = graph::ceildiv(p.columns, panel_width);
 
+    const graph::ConstantPtr& constant = graph.value(p.b).constant;
+    const bool pairs = sums_pairs(context.target(), stored, constant.get(), p.depth) && p.columns.is_constant() &&
+                       p.b_batches.is_constant() && p.a_step == Dim(1);
+    const DType panel = panel_dtype(accumulator, pairs);
     dsl::TemplateParams params;
-    set_tile_params(context.target(), tile, lanes, accumulator, &params);
+    set_tile_params(context.target(), tile, lanes, accumulator, &params, pairs);
     params.set("A", stored);
 
     TensorRef right;
-    const graph::ConstantPtr& constant = graph.value(p.b).constant;
     if (constant != nullptr && p.columns.is_constant() && p.depth.is_constant() && p.b_batches.is_constant()) {
       const int64_t depth = *p.depth.constant(), columns = *p.columns.constant(), row = *p.b_row.constant(),
                     column = *p.b_column.constant();
-      right = context.add_constant(
-          pack_panels(constant, accumulator,
-                      {*p.b_batches.constant(), depth, columns, panel_width, depth, depth * columns, column, row, 0}));
+      right = context.add_constant(pack_panels(
+          constant, panel,
+          {*p.b_batches.constant(), depth, columns, panel_width, depth, depth * columns, column, row, 0, pairs}));
     } else {
       right = context.add_workspace(p.b_batches * panels * p.depth *
                                     Dim(panel_width * static_cast<int64_t>(dtype_bytes(accumulator))));

@@ -8,6 +8,8 @@
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/parts/spatial.h"
+#include "kernels/parts/staged_product.h"
+#include "kernels/parts/staging.h"
 #include "kernels/plugins/plugin_list.h"
 
 namespace aipu::kernels {
@@ -206,9 +208,26 @@ constexpr int64_t kSegment = 14 * 12 * 2;
 // The language's dot products are defined on multiples of 256 bits; narrower registers take a vector in two halves.
 int dot_lanes(const tir::Target& target) { return std::max(target.lanes(32), 8); }
 
+// Whether there are dot products of bytes of that type and weights, which are signed.
+bool multiplies_with_signed(tir::DotProducts products, DType type) {
+  switch (products) {
+    case tir::DotProducts::kNone:
+      return false;
+    case tir::DotProducts::kUnsignedBySigned:
+      return type == DType::kU8;
+    case tir::DotProducts::kSameSign:
+      return type == DType::kI8;
+    case tir::DotProducts::kAll:
+      return true;
+  }
+  return false;
+}
+
 // Rows of a register tile: accumulators, weights and the broadcast words fit the registers.
 std::vector<int64_t> tile_heights(const tir::Target& target, const Dim& width) {
-  const int64_t highest = target.vector_registers >= 32 ? 14 : target.vector_bits < 256 ? 4 : 6;
+  const bool many_registers = target.vector_registers >= 32;
+  // Narrow registers: two for an accumulator.
+  const int64_t highest = target.vector_bits < 256 ? (many_registers ? 10 : 4) : many_registers ? 14 : 6;
   if (const auto pixels = width.constant(); pixels && *pixels > 0 && (*pixels <= kSegment || *pixels % highest == 0)) {
     // Equal tiles: at most two heights.
     const int64_t tiles = (*pixels + highest - 1) / highest;
@@ -253,7 +272,11 @@ class QuantizedPlugin final : public OpPlugin {
     const DType x_dtype = graph.type(node.inputs[kX]).dtype;
     const int lanes = dot_lanes(target);
     const bool quad = weights.fit_int8 && target.dot_products != tir::DotProducts::kNone;
-    const bool flip = quad && x_dtype == DType::kI8 && target.dot_products == tir::DotProducts::kUnsignedBySigned;
+    const bool flip = quad && !multiplies_with_signed(target.dot_products, x_dtype);
+    if (has_staging(target) && quad && !flip) {
+      AIPU_ASSIGN_OR_RETURN(const bool staged, setup_staged(context, weights, p, lanes));
+      if (staged) return {};
+    }
     const int vectors = p.group_out <= lanes || target.vector_bits < 256 ? 1 : 2;
     const int64_t panel_width = static_cast<int64_t>(vectors) * lanes,
                   panels = (p.group_out + panel_width - 1) / panel_width;
@@ -262,7 +285,7 @@ class QuantizedPlugin final : public OpPlugin {
     flatten(&p.geometry);
     PointerArgument x{context.value(node.inputs[kX])};
     // 16-bit products read a widened copy, from which the zero point has been subtracted.
-    int64_t zero = quad ? p.x_zero + (flip ? 128 : 0) : 0;
+    int64_t zero = quad ? p.x_zero + (flip ? (x_dtype == DType::kI8 ? 128 : -128) : 0) : 0;
     const bool pads_in_copy = has_padding(p.geometry) && (zero != 0 || !edges_are_simple(p.geometry));
     if (!quad || p.group_in % depth != 0 || pads_in_copy) {
       AIPU_RETURN_IF_ERROR(copy_image(context, x_dtype, quad ? x_dtype : DType::kI16, p.x_zero,
@@ -275,10 +298,12 @@ class QuantizedPlugin final : public OpPlugin {
       runs = {1, (kernel_w * p.group_in + depth - 1) / depth, kernel_w * p.group_in};
 
     dsl::TemplateParams params;
-    const DType packed_type = quad ? DType::kI8 : DType::kI16;
-    params.set("X", quad ? x_dtype : DType::kI16)
+    const DType packed_type = quad ? DType::kI8 : DType::kI16, read_type = quad ? x_dtype : DType::kI16;
+    const DType left = !flip ? read_type : x_dtype == DType::kI8 ? DType::kU8 : DType::kI8;
+    params.set("X", read_type)
         .set("W", packed_type)
         .set("FLIP", flip)
+        .set("LEFT", left)
         .set("VL", lanes)
         .set("NV", vectors);
     params.set("HEIGHTS", tile_heights(target, p.geometry.axes[2].out)).set("EDGES", edges);
@@ -307,6 +332,56 @@ class QuantizedPlugin final : public OpPlugin {
     return context.launch(
         std::move(kernel), arguments,
         graph::max(rows * graph::ceildiv(p.geometry.axes[2].out, segment) * Dim(p.groups * panels), 1));
+  }
+
+  // Through the local memory of TECs; false: no tiling fits.
+  static Result<bool> setup_staged(SetupContext& context, const Weights& weights, Problem p, int lanes) {
+    constexpr int64_t kDepth = 4;
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    const DType x_dtype = graph.type(node.inputs[kX]).dtype;
+    flatten(&p.geometry);
+    SpatialGeometry padded = p.geometry;
+    for (SpatialAxis& axis : padded.axes) {
+      axis.in = axis.in + axis.pad_begin + axis.pad_end;
+      axis.pad_begin = axis.pad_end = 0;
+    }
+    const ProductShape shape{.channels = p.groups * p.group_in,
+                             .groups = p.groups,
+                             .group_in = p.group_in,
+                             .group_out = p.group_out,
+                             .depth = kDepth,
+                             .element_bytes = 1,
+                             .lanes = lanes};
+    const auto plan = plan_staged_product(context.target(), padded, shape);
+    if (!plan) return false;
+    PointerArgument x{context.value(node.inputs[kX])};
+    if (has_padding(p.geometry))
+      AIPU_RETURN_IF_ERROR(copy_image(context, x_dtype, x_dtype, p.x_zero, true, &p.geometry, &x));
+
+    const graph::Constant* scale = graph.constant(operand(node, kScale));
+    const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
+    dsl::TemplateParams params;
+    params.set("X", x_dtype).set("W", DType::kI8).set("SUM", DType::kI32).set("ACC", accumulator);
+    params.set("start_types", pointer_types(1, DType::kI32))
+        .set("scale_types", pointer_types(scale != nullptr ? 1 : 0, DType::kF32))
+        .set("PREFETCH", 0);
+    bind_staged_product(*plan, shape, &params);
+    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, {}, &params));
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("staged_product.py", "staged_product", params));
+
+    const int64_t panel = plan->columns(lanes);
+    const Runs runs{plan->taps, plan->steps, plan->merged ? p.geometry.axes[2].kernel * p.group_in : p.group_in};
+    KernelArguments arguments;
+    arguments.pointer("x", x)
+        .pointer("weights", context.add_constant(pack<int8_t>(DType::kI8, weights, p, runs, panel)))
+        .pointer("start[0]", context.add_constant(start_values(graph, node, weights, p, p.x_zero, panel)));
+    if (scale != nullptr) arguments.pointer("scale[0]", context.add_constant(scale_values(*scale, p, panel)));
+    arguments.pointer("out", context.value(epilogue.result)).list("extras", epilogue.extra_arguments);
+    bind_staged_product(*plan, p.geometry, shape, &arguments);
+    AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, staged_product_tecs(*plan, p.geometry, shape)));
+    context.note(plan->text);
+    return true;
   }
 
   static Status setup_depthwise(SetupContext& context, const Weights& weights, Problem p) {

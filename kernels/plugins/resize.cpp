@@ -45,9 +45,14 @@ class ResizePlugin final : public SingleOpPlugin {
     const DType accumulator =
         mode == "nearest" && !crop ? raw_dtype(x.dtype) : accumulator_dtype(storage_dtype(x.dtype));
     const DType stored = mode == "nearest" && !crop ? raw_dtype(x.dtype) : storage_dtype(x.dtype);
+    const auto run_operand = [&](size_t input) {
+      return input < node.inputs.size() ? node.inputs[input] : graph::ValueId();
+    };
+    const graph::ValueId run_scales = run_operand(4), run_roi = run_operand(5);
     std::vector<size_t> axes;
     for (size_t i = 0; i < rank; ++i) {
-      if (!(x.shape[i] == y.shape[i]) || has_scale(node, onnx_axis[i]) || (crop && cropped(node, onnx_axis[i], rank)))
+      if (run_scales.valid() || run_roi.valid() || !(x.shape[i] == y.shape[i]) || has_scale(node, onnx_axis[i]) ||
+          (crop && cropped(node, onnx_axis[i], rank)))
         axes.push_back(i);
     }
     if (axes.empty()) {
@@ -82,16 +87,23 @@ class ResizePlugin final : public SingleOpPlugin {
                                           : 1);
       params.set("ANTIALIAS", mode != "nearest" && node.attributes.i_or("antialias", 0) != 0);
       const bool scaled = node.attributes.has("scales");
-      params.set("HAS_SCALE", scaled);
+      params.set("HAS_SCALE", scaled || run_scales.valid())
+          .set("RUN_SCALE", run_scales.valid())
+          .set("RUN_ROI", run_roi.valid());
+      params.set("scale_types", pointer_types(run_scales.valid() ? 1 : 0, real_dtype(graph, run_scales)))
+          .set("roi_types", pointer_types(run_roi.valid() ? 1 : 0, real_dtype(graph, run_roi)));
       AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("resize.py", "resize_axis", params));
       const bool roi = node.attributes.has("roi");
       KernelArguments arguments;
       arguments.pointer("x", source).pointer("out", target);
+      if (run_scales.valid()) arguments.pointer("run_scales[0]", context.value(run_scales));
+      if (run_roi.valid()) arguments.pointer("run_roi[0]", context.value(run_roi));
+      arguments.scalar("axis", static_cast<int64_t>(onnx_axis[axis]));
       arguments.scalars({{"outer", view.outer}, {"inner", view.inner}})
           .scalars({{"in_extent", view.extent}, {"out_extent", y.shape[axis]}});
       arguments.real("given_scale", scaled ? node.attributes.floats("scales")[onnx_axis[axis]] : 1.0)
-          .real("roi_start", roi ? node.attributes.floats("roi")[onnx_axis[axis]] : 0.0)
-          .real("roi_end", roi ? node.attributes.floats("roi")[rank + onnx_axis[axis]] : 1.0)
+          .real("given_start", roi ? node.attributes.floats("roi")[onnx_axis[axis]] : 0.0)
+          .real("given_end", roi ? node.attributes.floats("roi")[rank + onnx_axis[axis]] : 1.0)
           .real("extrapolation", node.attributes.f("extrapolation_value"))
           .real("cubic_a", node.attributes.f("cubic_coeff_a"));
       AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, graph::max(view.outer * y.shape[axis], 1)));
@@ -103,6 +115,9 @@ class ResizePlugin final : public SingleOpPlugin {
   }
 
  private:
+  static DType real_dtype(const Graph& graph, graph::ValueId operand) {
+    return operand.valid() ? graph.type(operand).dtype : DType::kF32;
+  }
   static bool has_scale(const Node& node, size_t axis) {
     return node.attributes.has("scales") && node.attributes.floats("scales")[axis] != 1;
   }

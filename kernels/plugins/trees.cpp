@@ -37,15 +37,23 @@ class TreesPlugin final : public SingleOpPlugin {
     const int64_t features = node.attributes.i("features");
     context.check(graph::lt(features - 1, x.shape[1]), "the trees look at {limit} features, the input has {value}",
                   x.shape[1], features);
+    const DType real = graph.type(node.outputs[0]).dtype;
+    const int64_t bits = node.attributes.i("feature_bits");
+    const bool missing = node.attributes.i("missing") != 0;
+    // A walk looks at a part of the nodes, which are two words each; copying a row must cost less.
+    const bool twice = missing && 8 * features <= nodes.shape[0].constant_or(0);
+    const Dim row_bytes = (int64_t{2} << bits) * static_cast<int64_t>(dtype_bytes(real));
     dsl::TemplateParams params;
     params.set("X", storage_dtype(x.dtype))
         .set("WORD", nodes.dtype)
-        .set("REAL", graph.type(node.outputs[0]).dtype)
+        .set("REAL", real)
         .set("WALKS", kWalks)
         .set("TARGETS", node.attributes.i("targets"))
         .set("AGGREGATE", node.attributes.s("aggregate"))
-        .set("FEATURE_BITS", node.attributes.i("feature_bits"))
-        .set("MISSING", node.attributes.i("missing") != 0)
+        .set("FEATURE_BITS", bits)
+        .set("FEATURES", features)
+        .set("MISSING", missing)
+        .set("TWICE", twice)
         .set("DENSE", node.attributes.i("dense") != 0);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("trees.py", "tree_ensemble", params));
     KernelArguments arguments;
@@ -56,6 +64,8 @@ class TreesPlugin final : public SingleOpPlugin {
         .pointer("leaf_targets", context.value(node.inputs[4]))
         .pointer("leaf_weights", context.value(node.inputs[5]))
         .pointer("out", context.value(node.outputs[0]))
+        .pointer("work",
+                 twice ? context.add_workspace(tec_count() * kWalks * row_bytes) : context.value(node.outputs[0]))
         .scalars(
             {{"rows", x.shape[0]}, {"columns", x.shape[1]}, {"block_count", graph.type(node.inputs[3]).shape[0] - 1}});
     return context.launch(std::move(kernel), arguments, graph::max(graph::ceildiv(x.shape[0], kWalks), 1));

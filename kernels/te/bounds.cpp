@@ -10,18 +10,6 @@ namespace aipu::te {
 
 namespace {
 
-// Where a stage is attached now: the axis of compute_at may have been split or fused since.
-IterVarPtr current_leaf(const Stage& parent, IterVarPtr axis) {
-  for (const Relation& relation : parent.relations) {
-    if (const auto* split = std::get_if<Split>(&relation); split != nullptr && split->parent == axis)
-      axis = split->inner;
-    if (const auto* fuse = std::get_if<Fuse>(&relation);
-        fuse != nullptr && (fuse->inner == axis || fuse->outer == axis))
-      axis = fuse->fused;
-  }
-  return axis;
-}
-
 class Bounds {
  public:
   Bounds(const Schedule& schedule, const std::vector<OperationPtr>& whole) : schedule_(schedule) {
@@ -67,12 +55,23 @@ class Bounds {
       for (size_t i = 0; i < axis.size(); ++i) values[axis[i]->var.get()] = indices[i];
       return substitute(body->second, values);
     };
+    std::set<const Stage*> read_whole;
+    for (const StagePtr& stage : schedule_.stages) {
+      const Extern* external = stage->op->external();
+      if (const Scan* scan = stage->op->scan()) {
+        for (const Tensor& init : scan->init) read_whole.insert(schedule_.find(init.op.get()).get());
+      }
+      if (external == nullptr) continue;
+      for (const Tensor& input : external->inputs) read_whole.insert(schedule_.find(input.op.get()).get());
+    }
     for (const StagePtr& stage : schedule_.stages) {
       const Compute* compute = stage->op->compute();
+      if (compute == nullptr && !stage->op->is_placeholder()) nests_.emplace(stage.get(), Nest{stage, {}});
       if (compute == nullptr) continue;
       std::vector<Expr> body;
       for (const Expr& e : compute->body) body.push_back(rewrite(e, change));
-      if (stage->attach == Attach::kInline) {
+      const bool inline_it = stage->attach == Attach::kInline || stage->attach == Attach::kInlined;
+      if (inline_it && !read_whole.contains(stage.get())) {
         if (stage->is_output || whole_.contains(stage.get()))
           return invalid_argument(
               str_cat("compute_inline: '", stage->op->name, "' is an output or an argument, which has to be computed"));
@@ -84,11 +83,40 @@ class Bounds {
     return {};
   }
 
+  // Where a stage is computed: what it says itself, else the scan whose steps need it, else its group.
+  void find_place(Nest* nest) const {
+    const Stage& stage = *nest->stage;
+    if (stage.attach == Attach::kAt || stage.attach == Attach::kScanUpdate) {
+      nest->parent = stage.attach_stage.lock();
+      nest->parent_axis = stage.attach_ivar;
+      return;
+    }
+    for (const StagePtr& scan : schedule_.stages) {
+      if (scan->op->scan() == nullptr) continue;
+      const std::vector<StagePtr> body = schedule_.body_of_scan(*scan);
+      if (std::find(body.begin(), body.end(), nest->stage) == body.end()) continue;
+      nest->parent = scan;
+      nest->parent_axis = scan->op->scan()->axis;
+      return;
+    }
+    for (StagePtr group = stage.group.lock(); group; group = group->group.lock()) {
+      if (group->attach != Attach::kAt) continue;
+      nest->parent = group->attach_stage.lock();
+      nest->parent_axis = group->attach_ivar;
+      return;
+    }
+  }
+
   // The loops around a stage: those of the stage that it is attached to, up to the axis, and what is around that one.
   Status place(Nest* nest) {
     Stage& stage = *nest->stage;
-    if (stage.attach != Attach::kAt) return {};
-    const StagePtr parent = stage.attach_stage.lock();
+    find_place(nest);
+    const StagePtr parent = nest->parent;
+    if (!nest->parent_axis) {
+      if (stage.double_buffer)
+        return invalid_argument(str_cat("double_buffer: '", stage.op->name, "' is not computed inside a loop"));
+      return {};
+    }
     if (stage.is_output)
       return invalid_argument(str_cat("compute_at: '", stage.op->name, "' is an output, which is computed at root"));
     const auto found = parent == nullptr ? nests_.end() : nests_.find(parent.get());
@@ -99,12 +127,12 @@ class Bounds {
     }
     const Nest& around = found->second;
     nest->enclosing = around.enclosing;
-    const IterVarPtr leaf = current_leaf(*parent, stage.attach_ivar);
+    const IterVarPtr leaf = current_leaf(parent->relations, nest->parent_axis);
     for (const Loop& loop : around.loops) {
       nest->enclosing.push_back(loop);
       if (loop.axis == leaf) return {};
     }
-    return invalid_argument(str_cat("compute_at: axis '", stage.attach_ivar->name(), "' is no loop of stage '",
+    return invalid_argument(str_cat("compute_at: axis '", nest->parent_axis->name(), "' is no loop of stage '",
                                     parent->op->name, "' any more"));
   }
 
@@ -121,20 +149,59 @@ class Bounds {
 
   Status find_region(Nest* nest) {
     const Operation& op = *nest->stage->op;
-    const std::vector<Expr>& shape = op.compute()->shape;
+    const bool statement = op.compute() == nullptr;  // which is run as a whole
+    const std::vector<Expr>& shape = Tensor{nest->stage->op, 0}.shape();
     std::vector<std::optional<Interval>> needed(shape.size());
     bool read = false;
     for (const Nest* consumer : done_) AIPU_RETURN_IF_ERROR(add_reads(*nest, *consumer, &needed, &read));
-    const bool all = whole_.contains(nest->stage.get()) || nest->stage->is_output || !read;
+    const bool seen = whole_.contains(nest->stage.get()) || nest->stage->is_output;
+    const bool all = seen || !read || statement;
+    if (seen && nest->stage->attach == Attach::kScanUpdate) {
+      return invalid_argument(str_cat("scan '", nest->parent->op->name, "': its update '", op.name,
+                                      "' is an argument or an output, which has memory of its own"));
+    }
     Analyzer analyzer = analyzer_for(nest->enclosing);
     for (size_t i = 0; i < shape.size(); ++i) nest->region.push_back(covering(needed[i], shape[i], all, &analyzer));
-    if (all && nest->stage->attach == Attach::kAt) {
+    if (all && !statement && nest->parent) {
       return invalid_argument(str_cat("compute_at: '", op.name,
                                       "' is an argument, which has to be computed whole, and "
                                       "is attached inside '",
-                                      nest->stage->attach_stage.lock()->op->name, "'"));
+                                      nest->parent->op->name, "'"));
     }
     return {};
+  }
+
+  // What one element of an operation needs of a tensor: indices that its loops decide, or whole dimensions (null).
+  struct Needs {
+    std::vector<Expr> indices;
+  };
+  static std::vector<Needs> reads_of(const Nest& consumer, const OperationPtr& producer) {
+    std::vector<Needs> found;
+    for (const Expr& body : consumer.body) {
+      walk(body, [&](const Expr& e) {
+        const Read* r = e->as<Read>();
+        if (r != nullptr && r->op == producer) found.push_back({r->indices});
+      });
+    }
+    return found;
+  }
+  std::vector<Needs> reads_as_a_whole(const Nest& consumer, const OperationPtr& producer) const {
+    std::vector<Needs> found;
+    const auto is_producer = [&](const Tensor& tensor) { return schedule_.find(tensor.op.get())->op == producer; };
+    if (const Extern* external = consumer.stage->op->external()) {
+      for (const Tensor& input : external->inputs) {
+        if (is_producer(input)) found.push_back({std::vector<Expr>(input.shape().size())});
+      }
+    }
+    const Scan* scan = consumer.stage->op->scan();
+    for (size_t s = 0; scan != nullptr && s < scan->state.size(); ++s) {
+      const Needs whole{std::vector<Expr>(scan->state[s].shape().size())};
+      if (is_producer(scan->init[s])) found.push_back(whole);
+      if (!is_producer(scan->update[s])) continue;
+      found.push_back(whole);
+      found.back().indices[0] = scan->axis->var;
+    }
+    return found;
   }
 
   static Range covering(const std::optional<Interval>& needed, const Expr& extent, bool all, Analyzer* analyzer) {
@@ -151,49 +218,28 @@ class Bounds {
   // What one consumer reads of a producer while the loops around the producer stand still.
   Status add_reads(const Nest& producer, const Nest& consumer, std::vector<std::optional<Interval>>* needed,
                    bool* read) {
-    std::vector<const Read*> reads;
     const OperationPtr& op = producer.stage->op;
-    for (const Expr& body : consumer.body) {
-      walk(body, [&](const Expr& e) {
-        const Read* r = e->as<Read>();
-        if (r != nullptr && r->op == op) reads.push_back(r);
-      });
-    }
+    const std::vector<Needs> reads = consumer.body.empty() ? reads_as_a_whole(consumer, op) : reads_of(consumer, op);
     if (reads.empty()) return {};
     *read = true;
     const std::vector<Loop> loops = all_loops(consumer);
     if (!begins_with(loops, producer.enclosing)) {
       return invalid_argument(str_cat("compute_at: '", op->name, "' is computed inside a loop of '",
-                                      producer.stage->attach_stage.lock()->op->name, "', but its consumer '",
+                                      producer.parent ? producer.parent->op->name : "?", "', but its consumer '",
                                       consumer.stage->op->name, "' is not inside that loop"));
     }
     Analyzer analyzer = analyzer_for(loops);
     const Substitution values = root_values(consumer, consumer.values);
-    for (const Read* r : reads) {
-      for (size_t i = 0; i < r->indices.size(); ++i) {
-        const Interval range =
-            relaxed(analyzer.simplify(substitute(r->indices[i], values)), loops, producer.enclosing.size(), &analyzer);
+    for (const Needs& r : reads) {
+      for (size_t i = 0; i < r.indices.size(); ++i) {
+        const Interval range = r.indices[i] ? relaxed(analyzer.simplify(substitute(r.indices[i], values)), loops,
+                                                      producer.enclosing.size(), &analyzer)
+                                            : Interval{};
         auto& sum = (*needed)[i];
         sum = sum ? analyzer.hull(*sum, range) : range;
       }
     }
     return {};
-  }
-
-  // The values of an index over all iterations of the loops from `fixed` on.
-  static Interval relaxed(const Expr& index, const std::vector<Loop>& loops, size_t fixed, Analyzer* analyzer) {
-    Interval range{index, index};
-    for (size_t i = loops.size(); i-- > fixed;) {
-      const Loop& loop = loops[i];
-      if (loop.trivial()) continue;
-      const Interval of_loop{make_int(0, loop.var->type), sub(loop.extent, make_int(1, loop.var->type))};
-      if (range.lo) range.lo = analyzer->interval(range.lo, loop.var, of_loop).lo;
-      if (range.hi) range.hi = analyzer->interval(range.hi, loop.var, of_loop).hi;
-    }
-    // Data decides: anything.
-    bool data = false;
-    walk(index, [&](const Expr& e) { data |= e->as<Read>() != nullptr; });
-    return data ? Interval{} : range;
   }
 
   const Schedule& schedule_;

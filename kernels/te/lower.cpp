@@ -17,15 +17,17 @@ Expr replace_reads(const Expr& e, const Substitution& values, Analyzer* analyzer
 
 class Writer {
  public:
-  Writer(const Schedule& schedule, std::map<const Stage*, Nest> nests, std::set<const Stage*> given)
-      : schedule_(schedule), nests_(std::move(nests)), given_(std::move(given)) {}
+  Writer(const Schedule& schedule, std::map<const Stage*, Nest> nests, std::set<const Stage*> given,
+         const std::vector<Parameter>& params)
+      : schedule_(schedule), nests_(std::move(nests)), given_(std::move(given)), params_(params) {}
 
   Result<Stmt> run() {
+    AIPU_RETURN_IF_ERROR(alias_scans());
     std::vector<Nest*> roots;
     for (const StagePtr& stage : schedule_.stages) {
       const auto found = nests_.find(stage.get());
       if (found == nests_.end()) continue;
-      if (stage->attach == Attach::kAt)
+      if (found->second.parent)
         attached_[found->second.enclosing.size()].push_back(&found->second);
       else
         roots.push_back(&found->second);
@@ -33,7 +35,7 @@ class Writer {
     Stmt body;
     for (auto nest = roots.rbegin(); nest != roots.rend(); ++nest) body = before(**nest, std::move(body));
     if (!error_.ok()) return std::move(error_);
-    return body;
+    return aliases_.empty() ? body : bind_buffers(body, aliases_, {});
   }
 
  private:
@@ -41,9 +43,82 @@ class Writer {
 
   // The producer's nest, then `body`, with memory for what is produced.
   Stmt before(const Nest& producer, Stmt body) {
-    Stmt both = sequence({nest(producer), std::move(body)});
-    if (given_.contains(producer.stage.get())) return both;
-    return make_stmt(Realize{producer.stage->op, producer.region, producer.stage->scope, std::move(both)});
+    Stmt both = realized(producer, sequence({nest(producer), std::move(body)}));
+    for (const Nest* scan : begun_by(producer)) both = realized_whole(*scan, std::move(both));
+    return both;
+  }
+
+  Stmt realized(const Nest& n, Stmt body) {
+    bool aliased = true;
+    for (int v = 0; v < n.stage->op->output_count(); ++v) aliased &= aliases_.contains({n.stage->op.get(), v});
+    if (aliased || given_.contains(n.stage.get()) || n.stage->op->scan() != nullptr) return body;
+    if (n.stage->op->external() != nullptr) return realized_whole(n, std::move(body));
+    return make_stmt(Realize{n.stage->op, n.region, n.stage->scope, alignment_of(*n.stage), std::move(body)});
+  }
+
+  // Outputs of scans and statements may have different shapes: one box for each.
+  Stmt realized_whole(const Nest& n, Stmt body) {
+    if (given_.contains(n.stage.get())) return body;
+    return make_stmt(Realize{n.stage->op, {}, n.stage->scope, {}, std::move(body)});
+  }
+
+  static std::vector<Alignment> alignment_of(const Stage& stage) {
+    std::vector<Alignment> alignment;
+    bool any = false;
+    for (const IterVarPtr& axis : stage.op->compute()->axis) {
+      const auto found = stage.attributes.find(axis.get());
+      alignment.emplace_back();
+      if (found == stage.attributes.end() || found->second.align_factor == 0) continue;
+      alignment.back() = {found->second.align_factor, found->second.align_offset};
+      any = true;
+    }
+    if (!any) alignment.clear();
+    return alignment;
+  }
+
+  // The scans whose memory is first written by this stage.
+  std::vector<const Nest*> begun_by(const Nest& n) const {
+    const auto found = begins_.find(n.stage.get());
+    return found == begins_.end() ? std::vector<const Nest*>{} : found->second;
+  }
+
+  // Init, update and state of a scan are parts of its memory.
+  Status alias_scans() {
+    for (const StagePtr& stage : schedule_.stages) {
+      const Scan* scan = stage->op->scan();
+      if (scan == nullptr) continue;
+      const auto wrong = [&](const Tensor& tensor, std::string_view why) {
+        return invalid_argument(str_cat("scan '", stage->op->name, "': '", tensor.name(), "' ", why));
+      };
+      const Nest& nest = nests_.at(stage.get());
+      const Nest* first = nullptr;
+      for (size_t s = 0; s < scan->state.size(); ++s) {
+        const Tensor whole{stage->op, static_cast<int>(s)};
+        for (const Tensor* part : {&scan->init[s], &scan->update[s], &scan->state[s]}) {
+          const StagePtr of_part = schedule_.find(part->op.get());
+          const bool is_state = part == &scan->state[s];
+          if (is_state && !of_part) continue;  // nobody reads it
+          const auto part_nest = nests_.find(of_part.get());
+          if (!is_state && part_nest == nests_.end()) return wrong(*part, "is an argument, and has to be computed");
+          if (given_.contains(of_part.get())) return wrong(*part, "is an argument, which has memory of its own");
+          if (!aliases_.emplace(std::pair(of_part->op.get(), part->value_index), BufferTarget{whole, {}}).second)
+            return wrong(*part, "stands for two states; give each its own");
+          if (part != &scan->init[s]) continue;
+          if (part_nest->second.enclosing.size() > nest.enclosing.size())
+            return wrong(*part, "is its init, and is computed inside its steps");
+          if (first == nullptr || is_before(*of_part, *first->stage)) first = &part_nest->second;
+        }
+      }
+      begins_[first->stage.get()].push_back(&nest);
+    }
+    return {};
+  }
+
+  bool is_before(const Stage& a, const Stage& b) const {
+    for (const StagePtr& stage : schedule_.stages) {
+      if (stage.get() == &a || stage.get() == &b) return stage.get() == &a;
+    }
+    return false;
   }
 
   Stmt nest(const Nest& n) {
@@ -51,8 +126,15 @@ class Writer {
     assume_sizes(schedule_, &analyzer);
     bind_loops(n.enclosing, &analyzer);
     bind_loops(n.loops, &analyzer);
-    const Reduce* reduce = n.body.front()->as<Reduce>();
     const size_t count = n.loops.size();
+    if (n.stage->op->scan() != nullptr) return loops(n, 0, count, nullptr);
+    if (const Extern* external = n.stage->op->external()) return statement(n, *external);
+    for (size_t i = 0; i < count; ++i) {
+      const auto found = n.stage->attributes.find(n.loops[i].axis.get());
+      if (found != n.stage->attributes.end() && found->second.tensor_intrin)
+        return tensorized(n, i, *found->second.tensor_intrin, &analyzer);
+    }
+    const Reduce* reduce = n.body.front()->as<Reduce>();
     if (reduce == nullptr) return loops(n, 0, count, store_values(n, &analyzer));
     size_t first = count;
     for (size_t i = count; i-- > 0;) {
@@ -61,6 +143,83 @@ class Writer {
     Stmt update = loops(n, first, count, update_values(n, *reduce, &analyzer));
     Stmt init = init_values(n, *reduce, first);
     return loops(n, 0, first, sequence({std::move(init), std::move(update)}));
+  }
+
+  Stmt statement(const Nest& n, const Extern& external) {
+    BufferTargets targets;
+    for (size_t i = 0; i < external.inputs.size(); ++i) {
+      const Tensor& input = external.inputs[i];
+      const Tensor& buffer = external.input_buffers[i];
+      targets[{buffer.op.get(), buffer.value_index}] = {Tensor{schedule_.find(input.op.get())->op, input.value_index},
+                                                        {}};
+    }
+    for (size_t v = 0; v < external.output_buffers.size(); ++v) {
+      const Tensor& buffer = external.output_buffers[v];
+      targets[{buffer.op.get(), buffer.value_index}] = {Tensor{n.stage->op, static_cast<int>(v)}, {}};
+    }
+    return bind_buffers(external.body, targets, {});
+  }
+
+  // The loops outside the intrinsic. Reduction loops among them start with `init`, or with `body` in their first
+  // iteration.
+  Stmt tensorized(const Nest& n, size_t at, const TensorIntrin& intrin, Analyzer* analyzer) {
+    for (const auto& [count, producers] : attached_) {
+      for (const Nest* p : producers) {
+        if (p->parent == n.stage && count > n.enclosing.size() + at)
+          fail(str_cat("tensorize: '", p->stage->op->name, "' is computed inside the intrinsic '", intrin.name, "'"));
+      }
+    }
+    auto made = tensorize(n, at, intrin, analyzer,
+                          [this](const Tensor& tensor, size_t dimension) { return stride(tensor, dimension); });
+    if (!made.ok()) {
+      if (error_.ok()) error_ = std::move(made).status();
+      return nullptr;
+    }
+    size_t first = at;
+    Expr starts;
+    for (size_t i = at; i-- > 0;) {
+      if (n.loops[i].trivial() || !n.stage->is_reduction_axis(n.loops[i].axis.get())) continue;
+      first = i;
+      starts = make_and(make_binary(BinaryOp::kEq, n.loops[i].var, make_int(0, n.loops[i].var->type)), starts);
+    }
+    const std::vector<Expr> conditions = guards(n, n.values, false, analyzer);
+    if (first == at) return loops(n, 0, at, guarded(conditions, made->body));
+    if (!made->update) {
+      fail(str_cat("tensorize of stage '", n.stage->op->name, "': a reduction loop is outside of '", intrin.name,
+                   "', which has no reduce_update"));
+      return nullptr;
+    }
+    if (!made->init) {
+      Stmt both = sequence({make_stmt(If{starts, made->body}), make_stmt(If{make_not(starts), made->update})});
+      return loops(n, 0, at, guarded(conditions, std::move(both)));
+    }
+    Stmt init = guarded(guards(n, n.values, true, analyzer), made->init);
+    for (size_t i = at; i-- > first;) {
+      if (!n.stage->is_reduction_axis(n.loops[i].axis.get())) init = loop(n, n.loops[i], n.loops[i].var, init);
+    }
+    Stmt update = loops(n, first, at, guarded(conditions, made->update));
+    return loops(n, 0, first, sequence({std::move(init), std::move(update)}));
+  }
+
+  // Of a dimension of a tensor's memory; null where it is not known.
+  Expr stride(const Tensor& tensor, size_t dimension) {
+    const auto alias = aliases_.find({tensor.op.get(), tensor.value_index});
+    const Tensor place = alias == aliases_.end() ? tensor : alias->second.tensor;
+    for (const Parameter& param : params_) {
+      if (param.tensor.op == place.op && !param.strides.empty()) return param.strides[dimension];
+    }
+    const StagePtr stage = schedule_.find(place.op.get());
+    const auto nest = nests_.find(stage.get());
+    std::vector<Expr> extents = place.shape();
+    std::vector<Alignment> alignment;
+    if (nest != nests_.end() && !given_.contains(stage.get()) && place.op->compute() != nullptr) {
+      alignment = alignment_of(*stage);
+      for (size_t d = 0; d < extents.size(); ++d) {
+        extents[d] = nest->second.region[d].extent;
+        if (!as_int(extents[d])) return nullptr;
+      }
+    }
+    return strides_of(extents, alignment)[dimension];
   }
 
   // The loops from `first` to before `last` around a body, producers that are attached at each at its start.
@@ -77,8 +236,7 @@ class Writer {
     if (found == attached_.end()) return body;
     for (auto producer = found->second.rbegin(); producer != found->second.rend(); ++producer) {
       const Nest& p = **producer;
-      if (p.stage->attach_stage.lock() == n.stage && p.enclosing.back().axis == n.loops[i].axis)
-        body = before(p, std::move(body));
+      if (p.parent == n.stage && p.enclosing.back().axis == n.loops[i].axis) body = before(p, std::move(body));
     }
     return body;
   }
@@ -124,7 +282,7 @@ class Writer {
     std::set<const ExprNode*> reduced;
     std::vector<Loop> loops = n.enclosing;
     loops.insert(loops.end(), n.loops.begin(), n.loops.end());
-    for (StagePtr stage = n.stage; stage; stage = stage->attach == Attach::kAt ? stage->attach_stage.lock() : nullptr) {
+    for (StagePtr stage = n.stage; stage; stage = nests_.at(stage.get()).parent) {
       for (const Loop& loop : loops) {
         const auto found = stage->attributes.find(loop.axis.get());
         if (found == stage->attributes.end() || !found->second.bind_thread) continue;
@@ -261,6 +419,9 @@ class Writer {
   const Schedule& schedule_;
   std::map<const Stage*, Nest> nests_;
   std::set<const Stage*> given_;
+  const std::vector<Parameter>& params_;
+  BufferTargets aliases_;
+  std::map<const Stage*, std::vector<const Nest*>> begins_;
   std::map<size_t, std::vector<Nest*>> attached_;  // by the number of loops around them, in order of stages
   Status error_;
 };
@@ -304,7 +465,7 @@ Result<Function> lower_schedule(const Schedule& schedule, std::vector<Parameter>
     given.insert(stage.get());
   }
   AIPU_ASSIGN_OR_RETURN(auto nests, infer_bounds(schedule, whole));
-  AIPU_ASSIGN_OR_RETURN(Stmt body, Writer(schedule, std::move(nests), std::move(given)).run());
+  AIPU_ASSIGN_OR_RETURN(Stmt body, Writer(schedule, std::move(nests), std::move(given), params).run());
   return Function{std::move(name), std::move(params), std::move(body)};
 }
 

@@ -1,6 +1,8 @@
 // A schedule to loop nests.
 #pragma once
 
+#include <functional>
+
 #include "kernels/te/nest.h"
 #include "kernels/te/stmt.h"
 
@@ -9,6 +11,15 @@ namespace aipu::te {
 // The region of each stage that its consumers need, and its loops; from consumers to producers. `whole`: operations
 // that are computed whole, because the caller sees them. Errors name producer and consumer.
 Result<std::map<const Stage*, Nest>> infer_bounds(const Schedule& schedule, const std::vector<OperationPtr>& whole);
+
+// What a declared computation does in place of the loops of `nest` from loop `at` on.
+struct Tensorized {
+  Stmt body, init, update;  // the last two may be null
+};
+// Errors: the region or the body is not what is declared; guards or threads inside. `stride` is that of a dimension of
+// a tensor's memory.
+Result<Tensorized> tensorize(const Nest& nest, size_t at, const TensorIntrin& intrin, Analyzer* analyzer,
+                             const std::function<Expr(const Tensor&, size_t dimension)>& stride);
 
 // `params` in the caller's order. What is neither a parameter nor inlined is computed into memory of its own.
 Result<Function> lower_schedule(const Schedule& schedule, std::vector<Parameter> params, std::string name);

@@ -112,7 +112,9 @@ void assume_sizes(const Schedule& schedule, Analyzer* analyzer) {
   };
   for (const StagePtr& stage : schedule.stages) {
     for (const OperationPtr& op : {stage->op, stage->origin_op}) {
-      for (const Expr& extent : Tensor{op, 0}.shape()) sizes_in(extent);
+      for (int v = 0; v < op->output_count(); ++v) {
+        for (const Expr& extent : Tensor{op, v}.shape()) sizes_in(extent);
+      }
     }
   }
 }
@@ -121,6 +123,20 @@ void bind_loops(const std::vector<Loop>& loops, Analyzer* analyzer) {
   for (const Loop& loop : loops) {
     if (!loop.trivial()) analyzer->bind(loop.var, {make_int(0, loop.var->type), loop.extent});
   }
+}
+
+Interval relaxed(const Expr& index, const std::vector<Loop>& loops, size_t fixed, Analyzer* analyzer) {
+  Interval range{index, index};
+  for (size_t i = loops.size(); i-- > fixed;) {
+    const Loop& loop = loops[i];
+    if (loop.trivial()) continue;
+    const Interval of_loop{make_int(0, loop.var->type), sub(loop.extent, make_int(1, loop.var->type))};
+    if (range.lo) range.lo = analyzer->interval(range.lo, loop.var, of_loop).lo;
+    if (range.hi) range.hi = analyzer->interval(range.hi, loop.var, of_loop).hi;
+  }
+  bool data = false;
+  walk(index, [&](const Expr& e) { data |= e->as<Read>() != nullptr; });
+  return data ? Interval{} : range;
 }
 
 AxisValues axis_values(const Nest& nest, const AxisValues& leaves) { return IndexUp(nest, leaves).run(); }
@@ -135,7 +151,33 @@ Substitution root_values(const Nest& nest, const AxisValues& values) {
   return substitution;
 }
 
+namespace {
+
+// Steps are run one after the other; threads around them are loops of the stages inside.
+Status derive_scan(Nest* nest, Analyzer* analyzer) {
+  const Stage& stage = *nest->stage;
+  const Scan& scan = *stage.op->scan();
+  if (!stage.relations.empty())
+    return unsupported(str_cat("stage '", stage.op->name, "': splitting the steps of a scan is not supported"));
+  nest->domain[scan.axis.get()] = {scan.axis->dom->min, analyzer->simplify(scan.axis->dom->extent)};
+  for (const IterVarPtr& axis : scan.spatial) nest->domain[axis.get()] = *axis->dom;
+  for (const IterVarPtr& thread : stage.env_threads) nest->domain[thread.get()] = *thread->dom;
+  for (const IterVarPtr& axis : stage.leaf_iter_vars) {
+    const Type type = axis->var->type;
+    Loop loop{axis, make_int(0, type), make_int(1, type)};
+    if (axis == scan.axis) loop.extent = nest->domain.at(axis.get()).extent;
+    if (axis == scan.axis && as_int(loop.extent) != 1) loop.var = make_var(axis->name(), type);
+    nest->values[axis.get()] = loop.var;
+    nest->loops.push_back(loop);
+  }
+  return {};
+}
+
+}  // namespace
+
 Status derive_loops(Nest* nest, Analyzer* analyzer) {
+  if (nest->stage->op->scan() != nullptr) return derive_scan(nest, analyzer);
+  if (nest->stage->op->compute() == nullptr) return {};
   const Compute& compute = nest->compute();
   for (size_t i = 0; i < compute.axis.size(); ++i) nest->domain[compute.axis[i].get()] = nest->region[i];
   for (const IterVarPtr& axis : compute.reduce_axis) {

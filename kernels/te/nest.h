@@ -24,7 +24,9 @@ using AxisValues = std::map<const IterVar*, Expr>;
 // A stage whose ranges are known.
 struct Nest {
   StagePtr stage;
-  std::vector<Expr> body;                  // with inlined producers in it
+  std::vector<Expr> body;                  // with inlined producers in it; empty if it is no compute
+  StagePtr parent = nullptr;               // that it is computed inside; null at root
+  IterVarPtr parent_axis = nullptr;        // the loop of it
   std::vector<Loop> enclosing;             // of what the stage is attached to, outermost first
   std::vector<Range> region;               // of the data axes
   std::map<const IterVar*, Range> domain;  // of all axes; those made by relations start at 0
@@ -42,6 +44,9 @@ Status derive_loops(Nest* nest, Analyzer* analyzer);
 
 // index up: the values of all axes when the leaves have the values `leaves`.
 AxisValues axis_values(const Nest& nest, const AxisValues& leaves);
+
+// The values of an index over all iterations of the loops from `fixed` on. What data decides is unbounded.
+Interval relaxed(const Expr& index, const std::vector<Loop>& loops, size_t fixed, Analyzer* analyzer);
 
 // The root axes' variables, as expressions over the loops.
 Substitution root_values(const Nest& nest, const AxisValues& values);

@@ -3,24 +3,42 @@
 #include <algorithm>
 #include <set>
 
+#include "kernels/te/arith/analyzer.h"
 #include "kernels/te/print.h"
 #include "kernels/te/visit.h"
 
 namespace aipu::te {
 
+namespace {
+
+// The placeholder that has the shape and type of an output of a scan or of a statement.
+const Placeholder& stand_in(const Operation& op, int value_index) {
+  const auto v = static_cast<size_t>(value_index);
+  if (const Scan* scan = op.scan()) return std::get<Placeholder>(scan->state[v].op->what);
+  if (const Extern* external = op.external()) return std::get<Placeholder>(external->output_buffers[v].op->what);
+  return std::get<Placeholder>(op.what);
+}
+
+}  // namespace
+
 const std::vector<Expr>& Tensor::shape() const {
   if (const Compute* compute = op->compute()) return compute->shape;
-  return std::get<Placeholder>(op->what).shape;
+  return stand_in(*op, value_index).shape;
 }
 
 Type Tensor::type() const {
   if (const Compute* compute = op->compute()) return compute->body[static_cast<size_t>(value_index)]->type;
-  return std::get<Placeholder>(op->what).type;
+  return stand_in(*op, value_index).type;
 }
 
 std::string Tensor::name() const { return op->output_count() == 1 ? op->name : str_cat(op->name, ".v", value_index); }
 
-int Operation::output_count() const { return compute() != nullptr ? static_cast<int>(compute()->body.size()) : 1; }
+int Operation::output_count() const {
+  if (const Compute* c = compute()) return static_cast<int>(c->body.size());
+  if (const Scan* s = scan()) return static_cast<int>(s->state.size());
+  if (const Extern* e = external()) return static_cast<int>(e->output_buffers.size());
+  return 1;
+}
 
 const Reduce* Operation::reduction() const {
   return compute() != nullptr ? compute()->body.front()->as<Reduce>() : nullptr;
@@ -99,6 +117,43 @@ Result<OperationPtr> make_compute(std::string name, std::string tag, std::vector
   return std::make_shared<Operation>(Operation{std::move(name), std::move(tag), std::move(compute)});
 }
 
+Result<OperationPtr> make_scan(std::string name, std::string tag, Scan scan) {
+  const auto wrong = [&](std::string_view what) { return invalid_argument(str_cat("scan '", name, "': ", what)); };
+  if (scan.init.empty() || scan.init.size() != scan.update.size() || scan.init.size() != scan.state.size())
+    return wrong("init, update and state_placeholder need as many tensors each");
+  Analyzer analyzer;
+  const Expr start = scan.init.front().shape().empty() ? nullptr : scan.init.front().shape().front();
+  for (size_t s = 0; s < scan.init.size(); ++s) {
+    const Tensor &init = scan.init[s], &update = scan.update[s], &state = scan.state[s];
+    if (!state.op->is_placeholder()) return wrong(str_cat("the state '", state.name(), "' is no placeholder"));
+    if (init.type() != state.type() || update.type() != state.type()) {
+      return wrong(str_cat("the types of init, update and state of '", state.name(), "' differ: ",
+                           type_text(init.type()), ", ", type_text(update.type()), ", ", type_text(state.type())));
+    }
+    const auto &a = init.shape(), &b = update.shape(), &c = state.shape();
+    if (a.empty() || a.size() != b.size() || a.size() != c.size())
+      return wrong(str_cat("init, update and state of '", state.name(), "' need one rank, of at least 1"));
+    if (!analyzer.prove_equal(a[0], start)) return wrong("the inits have different numbers of steps");
+    for (size_t d = 0; d < a.size(); ++d) {
+      if (!analyzer.prove_equal(b[d], c[d]) || (d > 0 && !analyzer.prove_equal(a[d], b[d]))) {
+        return wrong(str_cat("extents of dimension ", d, " of '", state.name(), "' differ: ", to_text(a[d]), ", ",
+                             to_text(b[d]), ", ", to_text(c[d])));
+      }
+    }
+    if (!analyzer.prove_equal(b[0], scan.update.front().shape()[0])) return wrong("the numbers of steps differ");
+    for (size_t d = 1; d < c.size(); ++d) {
+      const Expr var = make_var(str_cat(name, ".out", s, ".i", d), c[d]->type);
+      scan.spatial.push_back(
+          std::make_shared<IterVar>(IterVar{var, Range{make_int(0, c[d]->type), c[d]}, IterKind::kOpaque}));
+    }
+  }
+  Expr steps = scan.update.front().shape()[0], first = start;
+  match_index_types(steps, first);
+  scan.axis = std::make_shared<IterVar>(
+      IterVar{make_var(name + ".idx", steps->type), Range{first, sub(steps, first)}, IterKind::kOrdered});
+  return std::make_shared<Operation>(Operation{std::move(name), std::move(tag), std::move(scan)});
+}
+
 Result<Expr> make_reduce(CombinerPtr combiner, std::vector<Expr> source, std::vector<IterVarPtr> axis, Expr condition,
                          std::vector<Expr> init, int value_index) {
   for (const IterVarPtr& iter : axis) {
@@ -147,6 +202,16 @@ std::vector<Tensor> tensors_read(const Expr& expr) {
 
 std::vector<Tensor> tensors_read(const Operation& op) {
   std::vector<Tensor> found;
+  const auto add_all = [&](const std::vector<Tensor>& list) {
+    for (const Tensor& tensor : list) {
+      if (std::find(found.begin(), found.end(), tensor) == found.end()) found.push_back(tensor);
+    }
+  };
+  if (const Scan* scan = op.scan()) {
+    add_all(scan->init);
+    add_all(scan->update);
+  }
+  if (const Extern* external = op.external()) add_all(external->inputs);
   if (const Compute* compute = op.compute()) {
     for (const Expr& body : compute->body) collect(body, &found);
     for (const IterVarPtr& axis : compute->reduce_axis) {

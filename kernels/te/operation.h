@@ -8,6 +8,9 @@
 
 namespace aipu::te {
 
+struct StmtNode;
+using Stmt = std::shared_ptr<StmtNode>;
+
 struct Tensor {
   OperationPtr op;
   int value_index = 0;
@@ -30,11 +33,30 @@ struct Compute {
   std::vector<Expr> shape;  // the extents of `axis`
 };
 
+// State over time: output s is init[s] for the first init[s].shape[0] steps, then update[s], which reads what was
+// computed before as state[s]. What depends on a state or on `inputs` is computed once per step.
+struct Scan {
+  IterVarPtr axis;  // the steps that are updated
+  std::vector<Tensor> init, update, state, inputs;
+  std::vector<IterVarPtr> spatial;  // opaque: one per state and dimension but the first
+};
+
+// Tensors that a statement computes whole. It reads and writes placeholders, one per input and output.
+struct Extern {
+  std::vector<Tensor> inputs;
+  std::vector<Tensor> input_buffers, output_buffers;
+  Stmt body;
+};
+
 struct Operation {
   std::string name, tag;
-  std::variant<Placeholder, Compute> what;
+  std::variant<Placeholder, Compute, Scan, Extern> what;
+  std::vector<std::pair<std::string, Expr>> attrs = {};  // of the user, not looked at
 
   const Compute* compute() const { return std::get_if<Compute>(&what); }
+  const Scan* scan() const { return std::get_if<Scan>(&what); }
+  const Extern* external() const { return std::get_if<Extern>(&what); }
+  bool is_placeholder() const { return std::holds_alternative<Placeholder>(what); }
   int output_count() const;
   const Reduce* reduction() const;  // of body[0]; null if it is none
 };
@@ -43,6 +65,9 @@ OperationPtr make_placeholder(std::string name, std::vector<Expr> shape, Type ty
 // Errors: reductions that are not at the top, or differ between the outputs; axes that are not what they have to be.
 Result<OperationPtr> make_compute(std::string name, std::string tag, std::vector<IterVarPtr> axis,
                                   std::vector<Expr> body);
+
+// Errors: types, ranks or extents of the three that differ, more steps in `init` than in `update`.
+Result<OperationPtr> make_scan(std::string name, std::string tag, Scan scan);
 
 // The result for one output of reducing `source` over `axis`. `condition` and `init` may be absent.
 Result<Expr> make_reduce(CombinerPtr combiner, std::vector<Expr> source, std::vector<IterVarPtr> axis, Expr condition,

@@ -169,14 +169,15 @@ Result<std::vector<Tensor>> Schedule::cache_write(const std::vector<Tensor>& ten
   const StagePtr stage = find(tensors.front().op.get());
   if (!stage) return refused("cache_write", *tensors.front().op, "it is not part of the schedule");
   const Operation& op = *stage->op;
-  if (op.compute() == nullptr) return refused("cache_write", op, "it is a placeholder, which is not computed");
+  if (op.compute() == nullptr) return refused("cache_write", op, "it is no compute, which alone can be moved");
   for (const Tensor& tensor : tensors) {
     if (find(tensor.op.get()) != stage)
       return refused("cache_write", op, "the tensors are not outputs of one operation");
   }
   if (tensors.size() != static_cast<size_t>(op.output_count()))
     return refused("cache_write", op, str_cat("all ", op.output_count(), " outputs have to be given"));
-  if (stage->attach == Attach::kInline) return refused("cache_write", op, "it is inlined");
+  if (stage->attach == Attach::kInline || stage->attach == Attach::kInlined)
+    return refused("cache_write", op, "it is inlined");
   Analyzer analyzer;
   AIPU_ASSIGN_OR_RETURN(const Nest nest, whole_nest(*this, stage, &analyzer));
 

@@ -24,7 +24,9 @@ std::optional<ThreadKind> thread_kind(std::string_view tag) {
 
 Stage::Stage(OperationPtr operation) : op(operation), origin_op(std::move(operation)) {
   all_iter_vars = root_axes();
-  leaf_iter_vars = all_iter_vars;
+  for (const IterVarPtr& axis : all_iter_vars) {
+    if (axis->kind != IterKind::kOpaque) leaf_iter_vars.push_back(axis);
+  }
 }
 
 std::vector<IterVarPtr> Stage::root_axes() const {
@@ -32,6 +34,9 @@ std::vector<IterVarPtr> Stage::root_axes() const {
   if (const Compute* compute = op->compute()) {
     axes = compute->axis;
     axes.insert(axes.end(), compute->reduce_axis.begin(), compute->reduce_axis.end());
+  } else if (const Scan* scan = op->scan()) {
+    axes = {scan->axis};
+    axes.insert(axes.end(), scan->spatial.begin(), scan->spatial.end());
   }
   return axes;
 }
@@ -175,9 +180,72 @@ Status Stage::pragma(const IterVarPtr& axis, std::string key, Expr value) {
   return {};
 }
 
+Status Stage::tensorize(const IterVarPtr& axis, TensorIntrinPtr intrin) {
+  AIPU_ASSIGN_OR_RETURN(const size_t place, leaf_index(axis, "tensorize"));
+  static_cast<void>(place);
+  if (op->compute() == nullptr) return refused("tensorize", axis, "is no axis of a compute");
+  if (axis->kind != IterKind::kDataPar && axis->kind != IterKind::kCommReduce)
+    return refused("tensorize", axis, "is neither a data nor a reduction axis");
+  for (const IterVarPtr& leaf : leaf_iter_vars) {
+    const auto found = attributes.find(leaf.get());
+    if (leaf != axis && found != attributes.end() && found->second.tensor_intrin)
+      return refused("tensorize", axis, str_cat("cannot be tensorized beside '", leaf->name(), "'"));
+  }
+  attributes[axis.get()].kind = IterKind::kTensorized;
+  attributes[axis.get()].tensor_intrin = std::move(intrin);
+  return {};
+}
+
+Status Stage::storage_align(const IterVarPtr& axis, int64_t factor, int64_t offset) {
+  const Compute* compute = op->compute();
+  if (compute == nullptr || std::find(compute->axis.begin(), compute->axis.end(), axis) == compute->axis.end())
+    return refused("storage_align", axis, "is no data axis of the stage");
+  if (factor < 1) return refused("storage_align", axis, str_cat("needs a factor of at least 1, not ", factor));
+  attributes[axis.get()].align_factor = factor;
+  attributes[axis.get()].align_offset = offset;
+  return {};
+}
+
+Status Stage::prefetch(const Tensor& tensor, const IterVarPtr& axis, Expr offset) {
+  AIPU_ASSIGN_OR_RETURN(const size_t place, leaf_index(axis, "prefetch"));
+  static_cast<void>(place);
+  attributes[axis.get()].prefetch.emplace_back(tensor, std::move(offset));
+  return {};
+}
+
+Status Stage::set_env_threads(const std::vector<IterVarPtr>& threads) {
+  const auto wrong = [&](std::string_view why) {
+    return invalid_argument(str_cat("env_threads of stage '", op->name, "': ", why));
+  };
+  if (op->scan() == nullptr) return wrong("it is no scan");
+  if (!env_threads.empty()) return wrong("they are set already");
+  for (const IterVarPtr& thread : threads) {
+    if (thread->kind != IterKind::kThreadIndex || !thread->dom)
+      return wrong(str_cat("'", thread->name(), "' is no thread axis with a domain"));
+  }
+  env_threads = threads;
+  all_iter_vars.insert(all_iter_vars.end(), threads.begin(), threads.end());
+  leaf_iter_vars.insert(leaf_iter_vars.begin(), threads.begin(), threads.end());
+  return {};
+}
+
+Status Stage::set_double_buffer() {
+  if (is_output) return invalid_argument(str_cat("double_buffer: '", op->name, "' is an output"));
+  double_buffer = true;
+  return {};
+}
+
+Status Stage::set_rolling_buffer() {
+  if (is_output) return invalid_argument(str_cat("rolling_buffer: '", op->name, "' is an output"));
+  rolling_buffer = true;
+  return {};
+}
+
 Status Stage::compute_at(const StagePtr& parent, const IterVarPtr& axis) {
-  if (op->compute() == nullptr)
+  if (op->is_placeholder() && !is_group)
     return invalid_argument(str_cat("compute_at: '", op->name, "' is a placeholder, which is not computed"));
+  if (attach == Attach::kScanUpdate)
+    return invalid_argument(str_cat("compute_at: '", op->name, "' is the update of a scan, which stays in its steps"));
   if (parent.get() == this) return invalid_argument(str_cat("compute_at: stage '", op->name, "' at itself"));
   for (StagePtr above = parent; above; above = above->attach_stage.lock()) {
     if (above.get() == this)
@@ -196,7 +264,9 @@ Status Stage::compute_at(const StagePtr& parent, const IterVarPtr& axis) {
 Status Stage::compute_inline() {
   const Compute* compute = op->compute();
   if (compute == nullptr)
-    return invalid_argument(str_cat("compute_inline: '", op->name, "' is a placeholder, which is not computed"));
+    return invalid_argument(str_cat("compute_inline: '", op->name, "' is no compute, which alone can be inlined"));
+  if (attach == Attach::kScanUpdate)
+    return invalid_argument(str_cat("compute_inline: '", op->name, "' is the update of a scan"));
   if (op->reduction() != nullptr)
     return invalid_argument(str_cat("compute_inline: '", op->name, "' is a reduction, which can't be inlined"));
   if (compute->body.size() != 1)
@@ -207,10 +277,14 @@ Status Stage::compute_inline() {
   return {};
 }
 
-void Stage::compute_root() {
+Status Stage::compute_root() {
+  if (attach == Attach::kScanUpdate)
+    return invalid_argument(
+        str_cat("compute_root: '", op->name, "' is the update of a scan, which stays in its steps"));
   attach = Attach::kRoot;
   attach_stage.reset();
   attach_ivar = nullptr;
+  return {};
 }
 
 std::shared_ptr<Schedule> Schedule::create(const std::vector<OperationPtr>& outputs) {
@@ -222,7 +296,52 @@ std::shared_ptr<Schedule> Schedule::create(const std::vector<OperationPtr>& outp
     schedule->stage_of_[op.get()] = stage;
     schedule->stages.push_back(std::move(stage));
   }
+  for (const StagePtr& stage : schedule->stages) {
+    const Scan* scan = stage->op->scan();
+    if (scan == nullptr) continue;
+    for (const Tensor& update : scan->update) {
+      const StagePtr updated = schedule->find(update.op.get());
+      updated->attach = Attach::kScanUpdate;
+      updated->attach_stage = stage;
+      updated->attach_ivar = scan->axis;
+    }
+  }
   return schedule;
+}
+
+IterVarPtr current_leaf(const std::vector<Relation>& relations, IterVarPtr axis) {
+  for (const Relation& relation : relations) {
+    if (const auto* split = std::get_if<Split>(&relation); split != nullptr && split->parent == axis)
+      axis = split->inner;
+    if (const auto* fuse = std::get_if<Fuse>(&relation);
+        fuse != nullptr && (fuse->inner == axis || fuse->outer == axis))
+      axis = fuse->fused;
+  }
+  return axis;
+}
+
+std::shared_ptr<Schedule> Schedule::normalized() const {
+  auto copy = std::make_shared<Schedule>(*this);
+  std::map<const Stage*, StagePtr> copies;
+  for (auto* list : {&copy->stages, &copy->groups}) {
+    for (StagePtr& stage : *list) {
+      const Stage* before = stage.get();
+      stage = copies[before] = std::make_shared<Stage>(*stage);
+    }
+  }
+  for (auto& [op, stage] : copy->stage_of_) stage = copies.at(stage.get());
+  for (const auto& [before, stage] : copies) {
+    const auto now = [&](const std::weak_ptr<Stage>& of) {
+      const StagePtr old = of.lock();
+      return old ? copies.at(old.get()) : nullptr;
+    };
+    stage->attach_stage = now(before->attach_stage);
+    stage->group = now(before->group);
+    if (stage->attach == Attach::kInline) stage->attach = Attach::kInlined;
+    if (stage->attach == Attach::kAt && stage->attach_stage.lock())
+      stage->attach_ivar = current_leaf(stage->attach_stage.lock()->relations, stage->attach_ivar);
+  }
+  return copy;
 }
 
 StagePtr Schedule::find(const Operation* op) const {

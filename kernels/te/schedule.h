@@ -28,10 +28,26 @@ struct Singleton {
 };
 using Relation = std::variant<Split, Fuse, Singleton>;
 
+// A declared computation, and the statements that do it: they read and write placeholders, one per input and output.
+struct TensorIntrin {
+  std::string name;
+  OperationPtr op;
+  std::vector<Tensor> inputs;   // of the operation, in order of first use
+  std::vector<Tensor> buffers;  // for the inputs, then for the outputs
+  // Per buffer and dimension: constants, or variables that get the strides of what the buffer is bound to; empty: the
+  // memory has to be compact.
+  std::vector<std::vector<Expr>> strides;
+  Stmt body, reduce_init, reduce_update;  // the last two may be null
+};
+using TensorIntrinPtr = std::shared_ptr<const TensorIntrin>;
+
 struct IterAttributes {
   IterKind kind = IterKind::kDataPar;  // what an annotation has made of it
   IterVarPtr bind_thread;
   std::vector<std::pair<std::string, Expr>> pragmas;
+  TensorIntrinPtr tensor_intrin;
+  int64_t align_factor = 0, align_offset = 0;     // of the stride of a data axis; factor 0: natural
+  std::vector<std::pair<Tensor, Expr>> prefetch;  // tensors and offsets
 };
 
 enum class Attach : uint8_t { kRoot = 1, kInline = 2, kInlined = 3, kAt = 4, kScanUpdate = 5 };  // as Python sees them
@@ -39,6 +55,9 @@ enum class Attach : uint8_t { kRoot = 1, kInline = 2, kInlined = 3, kAt = 4, kSc
 // What the threads of an axis are.
 enum class ThreadKind : uint8_t { kBlock, kThread, kVirtual, kTec };
 std::optional<ThreadKind> thread_kind(std::string_view tag);
+
+// What has become of an axis that may have been split or fused since: the inner part, the whole.
+IterVarPtr current_leaf(const std::vector<Relation>& relations, IterVarPtr axis);
 
 class Stage;
 using StagePtr = std::shared_ptr<Stage>;
@@ -55,9 +74,16 @@ class Stage {
   Status annotate(const IterVarPtr& axis, IterKind kind);  // kUnrolled, kVectorized, kParallelized
   Status bind(const IterVarPtr& axis, const IterVarPtr& thread);
   Status pragma(const IterVarPtr& axis, std::string key, Expr value);
+  Status tensorize(const IterVarPtr& axis, TensorIntrinPtr intrin);
+  Status storage_align(const IterVarPtr& axis, int64_t factor, int64_t offset);
+  Status prefetch(const Tensor& tensor, const IterVarPtr& axis, Expr offset);
+  Status set_env_threads(const std::vector<IterVarPtr>& threads);
+  // Hints: what they ask for is done by copies that run beside the loop, which we do not have.
+  Status set_double_buffer();
+  Status set_rolling_buffer();
   Status compute_at(const StagePtr& parent, const IterVarPtr& axis);
   Status compute_inline();
-  void compute_root();
+  Status compute_root();
 
   bool is_reduction_axis(const IterVar* axis) const { return axis->kind == IterKind::kCommReduce; }
   std::vector<IterVarPtr> root_axes() const;  // data axes, then reduction axes
@@ -69,8 +95,11 @@ class Stage {
   Attach attach = Attach::kRoot;
   IterVarPtr attach_ivar;
   std::weak_ptr<Stage> attach_stage;
+  std::weak_ptr<Stage> group;  // the innermost that it belongs to
+  bool is_group = false;
   std::string scope;
-  bool is_output = false;
+  bool is_output = false, double_buffer = false, rolling_buffer = false;
+  std::vector<IterVarPtr> env_threads;
   Expr store_predicate;  // null: always
 
  private:
@@ -84,6 +113,9 @@ class Schedule {
   // The stages of the outputs and of all that they depend on, producers first.
   static std::shared_ptr<Schedule> create(const std::vector<OperationPtr>& outputs);
 
+  // A copy with stages of its own, in which what is inlined says so and attachments name present loops.
+  std::shared_ptr<Schedule> normalized() const;
+
   StagePtr find(const Operation* op) const;  // also by operations from before a rewrite; null if there is none
 
   // Primitives that make stages (rewrites.cpp).
@@ -91,10 +123,18 @@ class Schedule {
   Result<std::vector<Tensor>> cache_write(const std::vector<Tensor>& tensors, const std::string& scope);
   Result<std::vector<Tensor>> rfactor(const Tensor& tensor, const IterVarPtr& axis, int factor_axis);
 
-  std::vector<StagePtr> stages;
+  // A stage that moves all between `inputs` and `outputs` together (groups.cpp).
+  Result<StagePtr> create_group(const std::vector<OperationPtr>& outputs, const std::vector<OperationPtr>& inputs,
+                                bool include_inputs);
+  // The stages that are computed once per step of a scan, in order.
+  std::vector<StagePtr> body_of_scan(const Stage& scan) const;
+
+  std::vector<StagePtr> stages, groups;
   std::vector<OperationPtr> outputs;
 
  private:
+  std::vector<StagePtr> between(const std::vector<OperationPtr>& outputs, const std::vector<OperationPtr>& inputs,
+                                bool include_inputs) const;
   void insert_before(const StagePtr& place, StagePtr stage);  // null: at the end
   void replace(const StagePtr& stage, OperationPtr op, bool keep_schedule);
   std::string free_name(std::string name, const std::string& scope) const;

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+
 #include "kernels/te/print.h"
 #include "kernels/te/visit.h"
 
@@ -9,6 +12,30 @@ namespace aipu::te {
 
 Stmt make_stmt(std::remove_const_t<decltype(StmtNode::node)> node) {
   return std::make_shared<StmtNode>(StmtNode{std::move(node)});
+}
+
+std::vector<Expr> strides_of(const std::vector<Expr>& extents, const std::vector<Alignment>& alignment) {
+  std::vector<Expr> strides(extents.size());
+  Expr next = make_int(1);
+  for (size_t d = extents.size(); d-- > 0;) {
+    const Alignment align = alignment.empty() ? Alignment{} : alignment[d];
+    if (align.factor > 1) {
+      const Expr factor = make_int(align.factor, next->type), offset = make_int(align.offset, next->type);
+      next = add(next, floormod(sub(offset, next), factor));
+    }
+    strides[d] = next;
+    Expr extent = extents[d];
+    match_index_types(next, extent);
+    next = mul(next, extent);
+  }
+  return strides;
+}
+
+std::vector<Range> box_of(const Realize& realize, int output) {
+  if (!realize.region.empty()) return realize.region;
+  std::vector<Range> box;
+  for (const Expr& extent : Tensor{realize.op, output}.shape()) box.push_back({make_int(0, extent->type), extent});
+  return box;
 }
 
 Stmt sequence(std::vector<Stmt> statements) {
@@ -48,12 +75,30 @@ std::string loop_text(const For& n) {
   }
 }
 
+std::string packed_text(const PackedCall& n) {
+  std::string args;
+  for (const PackedArgument& arg : n.args) {
+    if (!args.empty()) args += ", ";
+    if (arg.value) {
+      args += to_text(arg.value);
+      continue;
+    }
+    std::string ranges;
+    for (const Range& range : arg.view->region) {
+      const Expr end = add(range.min, make_cast(range.min->type, range.extent));
+      ranges += (ranges.empty() ? "" : ", ") + to_text(range.min) + ":" + to_text(end);
+    }
+    args += fmt::format("{}{}[{}]", arg.view->pointer ? "&" : "", arg.view->tensor.name(), ranges);
+  }
+  return fmt::format("call_packed(\"{}\"{}{})\n", n.name, args.empty() ? "" : ", ", args);
+}
+
 std::string realize_text(const Realize& n, const std::string& pad) {
-  std::vector<Expr> extents;
-  for (const Range& range : n.region) extents.push_back(range.extent);
   std::string text;
   for (int v = 0; v < n.op->output_count(); ++v) {
     const Tensor tensor{n.op, v};
+    std::vector<Expr> extents;
+    for (const Range& range : box_of(n, v)) extents.push_back(range.extent);
     text += fmt::format("{}{} = allocate(({}), \"{}\", \"{}\")\n", pad, tensor.name(), joined(extents),
                         type_text(tensor.type()), n.scope);
   }
@@ -88,8 +133,199 @@ std::string to_text(const Stmt& stmt, int indent) {
                           return pad + fmt::format("# pragma_{} {}\n", n.key, n.value ? to_text(n.value) : "") +
                                  to_text(n.body, indent);
                         },
+                        [&](const PackedCall& n) { return pad + packed_text(n); },
                     },
                     stmt->node);
+}
+
+bool has_packed_call(const Stmt& stmt) {
+  if (!stmt) return false;
+  return std::visit(Overloaded{
+                        [](const Store&) { return false; },
+                        [](const PackedCall&) { return true; },
+                        [](const If& n) { return has_packed_call(n.then_body); },
+                        [](const Seq& n) { return std::any_of(n.body.begin(), n.body.end(), has_packed_call); },
+                        [](const auto& n) { return has_packed_call(n.body); },
+                    },
+                    stmt->node);
+}
+
+namespace {
+
+class BufferBinder {
+ public:
+  BufferBinder(const BufferTargets& targets, const Substitution& values) : targets_(targets), values_(values) {
+    change_ = [this](const Expr& e) { return changed(e); };
+  }
+
+  Stmt operator()(const Stmt& stmt) {
+    if (!stmt) return stmt;
+    return std::visit([this](const auto& n) { return bind(n); }, stmt->node);
+  }
+
+ private:
+  Expr changed(const Expr& e) {
+    if (e->as<Var>() != nullptr) {
+      const auto found = values_.find(e.get());
+      return found == values_.end() ? nullptr : make_cast(e->type, found->second);
+    }
+    const Read* read = e->as<Read>();
+    if (read == nullptr) return nullptr;
+    const auto target = targets_.find({read->op.get(), read->value_index});
+    if (target == targets_.end()) return nullptr;
+    const Tensor& tensor = target->second.tensor;
+    return make_expr(e->type, Read{tensor.op, tensor.value_index, indices(target->second, read->indices)});
+  }
+
+  Expr operator()(const Expr& e) { return rewrite(e, change_); }
+
+  std::vector<Expr> all(const std::vector<Expr>& list) {
+    std::vector<Expr> result;
+    for (const Expr& e : list) result.push_back((*this)(e));
+    return result;
+  }
+
+  std::vector<Expr> indices(const BufferTarget& target, const std::vector<Expr>& own) {
+    std::vector<Expr> inner = all(own);
+    if (target.base.empty()) return inner;
+    std::vector<Expr> result = target.base;
+    const size_t skipped = result.size() - inner.size();
+    for (size_t i = 0; i < inner.size(); ++i) {
+      Expr& at = result[skipped + i];
+      match_index_types(at, inner[i]);
+      at = add(at, inner[i]);
+    }
+    return result;
+  }
+
+  View bind(View view) {
+    for (Range& range : view.region) range = {(*this)(range.min), (*this)(range.extent)};
+    const auto found = targets_.find({view.tensor.op.get(), view.tensor.value_index});
+    if (found == targets_.end()) return view;
+    const BufferTarget& target = found->second;
+    view.tensor = target.tensor;
+    if (target.base.empty()) return view;
+    const size_t skipped = target.base.size() - view.region.size();
+    std::vector<Range> region;
+    std::vector<bool> dropped;
+    for (size_t i = 0; i < target.base.size(); ++i) {
+      Range range{target.base[i], make_int(1, target.base[i]->type)};
+      if (i >= skipped) {
+        Expr min = view.region[i - skipped].min;
+        match_index_types(range.min, min);
+        range = {add(range.min, min), view.region[i - skipped].extent};
+      }
+      dropped.push_back(i < skipped || (!view.dropped.empty() && view.dropped[i - skipped]));
+      region.push_back(range);
+    }
+    view.region = std::move(region);
+    view.dropped = std::move(dropped);
+    return view;
+  }
+
+  Stmt bind(const For& n) {
+    return make_stmt(For{n.var, (*this)(n.extent), n.kind, n.thread, n.shared_out, (*this)(n.body)});
+  }
+  Stmt bind(const If& n) { return make_stmt(If{(*this)(n.condition), (*this)(n.then_body)}); }
+  Stmt bind(const Store& n) {
+    const auto target = targets_.find({n.tensor.op.get(), n.tensor.value_index});
+    if (target == targets_.end()) return make_stmt(Store{n.tensor, all(n.indices), (*this)(n.value)});
+    return make_stmt(Store{target->second.tensor, indices(target->second, n.indices), (*this)(n.value)});
+  }
+  Stmt bind(const Let& n) { return make_stmt(Let{n.var, (*this)(n.value), (*this)(n.body)}); }
+  Stmt bind(const Realize& n) {
+    std::vector<Range> region;
+    for (const Range& range : n.region) region.push_back({(*this)(range.min), (*this)(range.extent)});
+    return make_stmt(Realize{n.op, std::move(region), n.scope, n.alignment, (*this)(n.body)});
+  }
+  Stmt bind(const Seq& n) {
+    std::vector<Stmt> body;
+    for (const Stmt& child : n.body) body.push_back((*this)(child));
+    return make_stmt(Seq{std::move(body)});
+  }
+  Stmt bind(const Pragma& n) { return make_stmt(Pragma{n.key, n.value, (*this)(n.body)}); }
+  Stmt bind(const PackedCall& n) {
+    PackedCall call{n.name, {}};
+    for (const PackedArgument& arg : n.args) {
+      if (arg.value)
+        call.args.push_back({(*this)(arg.value), std::nullopt});
+      else
+        call.args.push_back({nullptr, bind(*arg.view)});
+    }
+    return make_stmt(std::move(call));
+  }
+
+  const BufferTargets& targets_;
+  const Substitution& values_;
+  Change change_;
+};
+
+// The tensors that a statement reads or writes and does not make.
+class UsedTensors {
+ public:
+  std::vector<Tensor> found;
+
+  void visit(const Stmt& stmt) {
+    if (!stmt) return;
+    std::visit([this](const auto& n) { look(n); }, stmt->node);
+  }
+
+ private:
+  void use(const Tensor& tensor) {
+    if (!made_.contains(tensor.op.get()) && std::find(found.begin(), found.end(), tensor) == found.end())
+      found.push_back(tensor);
+  }
+  void visit(const Expr& e) {
+    if (!e) return;
+    walk(e, [this](const Expr& x) {
+      if (const Read* read = x->as<Read>()) use({read->op, read->value_index});
+    });
+  }
+  void look(const For& n) {
+    visit(n.extent);
+    visit(n.body);
+  }
+  void look(const If& n) {
+    visit(n.condition);
+    visit(n.then_body);
+  }
+  void look(const Store& n) {
+    use(n.tensor);
+    for (const Expr& index : n.indices) visit(index);
+    visit(n.value);
+  }
+  void look(const Let& n) {
+    visit(n.value);
+    visit(n.body);
+  }
+  void look(const Realize& n) {
+    made_.insert(n.op.get());
+    visit(n.body);
+  }
+  void look(const Seq& n) {
+    for (const Stmt& child : n.body) visit(child);
+  }
+  void look(const Pragma& n) { visit(n.body); }
+  void look(const PackedCall&) {}
+
+  std::set<const Operation*> made_;
+};
+
+}  // namespace
+
+Stmt bind_buffers(const Stmt& stmt, const BufferTargets& targets, const Substitution& values) {
+  return BufferBinder(targets, values)(stmt);
+}
+
+Function outline(std::string name, const Stmt& body, const std::vector<Parameter>& known) {
+  UsedTensors used;
+  used.visit(body);
+  Function function{std::move(name), {}, body};
+  for (const Parameter& param : known) {
+    if (param.tensor.op && std::find(used.found.begin(), used.found.end(), param.tensor) != used.found.end())
+      function.params.push_back(param);
+  }
+  return function;
 }
 
 std::string to_text(const Function& function) {

@@ -1,17 +1,18 @@
 // Loop nests over tensors: what a schedule becomes before its tensors get addresses.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "kernels/te/operation.h"
+#include "kernels/te/visit.h"
 
 namespace aipu::te {
-
-struct StmtNode;
-using Stmt = std::shared_ptr<StmtNode>;
 
 enum class LoopKind : uint8_t { kSerial = 0, kParallel = 1, kVectorized = 2, kUnrolled = 3, kThread = 4 };
 
@@ -36,13 +37,24 @@ struct Let {
   Expr var, value;
   Stmt body;
 };
+// Of the stride of a dimension: the smallest that is not below the natural one and leaves the rest `offset`.
+struct Alignment {
+  int64_t factor = 0, offset = 0;  // factor 0: natural
+};
+// Strides of a box in elements, outermost first; `alignment` is empty or has one entry per dimension.
+std::vector<Expr> strides_of(const std::vector<Expr>& extents, const std::vector<Alignment>& alignment);
+
 // Memory for the outputs of an operation, as long as `body` runs: the box `region`, in indices of the tensor.
 struct Realize {
   OperationPtr op;
   std::vector<Range> region;
   std::string scope;
+  std::vector<Alignment> alignment;  // of the dimensions' strides; empty: compact
   Stmt body;
 };
+// The box of one output: `region`, or the whole shape where that is empty.
+std::vector<Range> box_of(const Realize& realize, int output);
+
 struct Seq {
   std::vector<Stmt> body;
 };
@@ -52,8 +64,25 @@ struct Pragma {
   Stmt body;
 };
 
+// A part of a tensor's memory, as a function that is called by name sees it.
+struct View {
+  Tensor tensor;
+  std::vector<Range> region;
+  std::vector<bool> dropped;  // dimensions of extent 1 that the view does not have; may be empty
+  bool pointer = false;       // the address alone
+};
+struct PackedArgument {
+  Expr value;  // null: the view
+  std::optional<View> view;
+};
+// A function of the registry. Kernels do not have it: whoever runs them calls it between them.
+struct PackedCall {
+  std::string name;
+  std::vector<PackedArgument> args;
+};
+
 struct StmtNode {
-  const std::variant<For, If, Store, Let, Realize, Seq, Pragma> node;
+  const std::variant<For, If, Store, Let, Realize, Seq, Pragma, PackedCall> node;
 
   template <typename T>
   const T* as() const {
@@ -66,10 +95,24 @@ Stmt sequence(std::vector<Stmt> statements);  // null ones left out; one alone i
 
 std::string to_text(const Stmt& stmt, int indent = 0);
 
+bool has_packed_call(const Stmt& stmt);
+
+// What stands for a tensor in a statement that is made to be put somewhere: element [i, j] of it is element
+// [base[0], base[1] + i, base[2] + j] of `tensor`.
+struct BufferTarget {
+  Tensor tensor;
+  std::vector<Expr> base;  // empty: the same indices
+};
+using BufferTargets = std::map<std::pair<const Operation*, int>, BufferTarget>;
+// The statement with other tensors, and with values for variables.
+Stmt bind_buffers(const Stmt& stmt, const BufferTargets& targets, const Substitution& values);
+
 // A parameter of a function: a tensor, or a scalar variable where `tensor.op` is null.
 struct Parameter {
   Tensor tensor;
   Expr var;
+  std::vector<Expr> strides = {};  // in elements; empty: compact
+  std::vector<Range> region = {};  // the part of the tensor that lies there; empty: all of it
 };
 
 // A lowered schedule.
@@ -79,5 +122,8 @@ struct Function {
   Stmt body;
 };
 std::string to_text(const Function& function);
+
+// A part of a function's body as a function of its own. Its parameters are the tensors that it uses, out of `known`.
+Function outline(std::string name, const Stmt& body, const std::vector<Parameter>& known);
 
 }  // namespace aipu::te

@@ -36,6 +36,7 @@ bool has_parallel(const Stmt& stmt) {
                         [](const Realize& n) { return has_parallel(n.body); },
                         [](const Seq& n) { return std::any_of(n.body.begin(), n.body.end(), has_parallel); },
                         [](const Pragma& n) { return has_parallel(n.body); },
+                        [](const PackedCall&) { return false; },
                     },
                     stmt->node);
 }
@@ -43,7 +44,7 @@ bool has_parallel(const Stmt& stmt) {
 // Where the elements of a tensor lie.
 struct Buffer {
   tir::Expr pointer;
-  std::vector<Expr> min, extent;
+  std::vector<Expr> min, stride;
 };
 
 class Converter {
@@ -96,13 +97,23 @@ class Converter {
     const tir::VarPtr pointer =
         make_variable(param.tensor.name(), Type::pointer_to(type.element, type.lanes, tir::Scope::kGlobal));
     params_.push_back(pointer);
-    Buffer buffer{tir::var_ref(pointer), {}, param.tensor.shape()};
-    for (const Expr& extent : buffer.extent) {
-      buffer.min.push_back(make_int(0, extent->type));
-      walk(extent, [&](const Expr& e) {
-        if (e->as<Var>() != nullptr) analyzer_.assume_non_negative(e);
-      });
+    std::vector<Range> box = param.region;
+    if (box.empty()) {
+      for (const Expr& extent : param.tensor.shape()) box.push_back({make_int(0, extent->type), extent});
     }
+    Buffer buffer{tir::var_ref(pointer), {}, param.strides};
+    std::vector<Expr> extents;
+    for (const Range& range : box) {
+      buffer.min.push_back(range.min);
+      extents.push_back(range.extent);
+      // Sizes, strides, and the variables of loops, which all count from 0.
+      for (const Expr& part : {range.min, range.extent}) {
+        walk(part, [&](const Expr& e) {
+          if (e->as<Var>() != nullptr) analyzer_.assume_non_negative(e);
+        });
+      }
+    }
+    if (buffer.stride.empty()) buffer.stride = strides_of(extents, {});
     buffers_[{param.tensor.op.get(), param.tensor.value_index}] = std::move(buffer);
   }
 
@@ -128,11 +139,11 @@ class Converter {
   Expr place(const Buffer& buffer, const std::vector<Expr>& indices) {
     Expr flat = make_int(0);
     for (size_t i = 0; i < indices.size(); ++i) {
-      Expr index = indices[i], min = buffer.min[i], extent = buffer.extent[i];
+      Expr index = indices[i], min = buffer.min[i], stride = buffer.stride[i];
       match_index_types(index, min);
       index = sub(index, min);
-      match_index_types(flat, extent);
-      flat = mul(flat, extent);
+      match_index_types(index, stride);
+      index = mul(index, stride);
       match_index_types(flat, index);
       flat = add(flat, index);
     }
@@ -168,6 +179,11 @@ class Converter {
   }
   tir::Stmt barrier() { return tir::make_stmt(tir::Evaluate{call("barrier")}); }
 
+  void refuse(const PackedCall& n) {
+    fail(unsupported(
+        str_cat("a kernel cannot call '", n.name, "' of the registry; aipu.build runs it between kernels")));
+  }
+
   // A statement without parallel loops that one TEC runs for all.
   tir::Stmt on_first(const Stmt& stmt) {
     std::vector<tir::Stmt> body;
@@ -202,6 +218,7 @@ class Converter {
                      for (const Stmt& child : n.body) on_all(child, out);
                    },
                    [&](const Pragma& n) { on_all(n.body, out); },
+                   [&](const PackedCall& n) { refuse(n); },
                },
                stmt->node);
   }
@@ -315,6 +332,7 @@ class Converter {
                      for (const Stmt& child : n.body) on_one(child, out);
                    },
                    [&](const Pragma& n) { on_one(n.body, out); },
+                   [&](const PackedCall& n) { refuse(n); },
                },
                stmt->node);
   }
@@ -336,9 +354,13 @@ class Converter {
   }
 
   void realize(const Realize& n, bool by_all, std::vector<tir::Stmt>* out) {
+    for (int v = 0; v < n.op->output_count(); ++v) realize_output(n, v, by_all, out);
+  }
+
+  void realize_output(const Realize& n, int v, bool by_all, std::vector<tir::Stmt>* out) {
     Buffer shape;
-    Expr elements = make_int(1);
-    for (const Range& range : n.region) {
+    std::vector<Expr> extents;
+    for (const Range& range : box_of(n, v)) {
       Expr extent = largest(range.extent);
       if (!extent) {
         fail(unsupported(
@@ -346,17 +368,18 @@ class Converter {
         return;
       }
       shape.min.push_back(range.min);
-      shape.extent.push_back(extent);
-      match_index_types(elements, extent);
-      elements = mul(elements, extent);
+      extents.push_back(extent);
+    }
+    shape.stride = strides_of(extents, n.alignment);
+    Expr elements = make_int(1);
+    if (!extents.empty()) {
+      Expr outer = shape.stride.front(), extent = extents.front();
+      match_index_types(outer, extent);
+      elements = mul(outer, extent);
     }
     elements = analyzer_.simplify(elements);
-    for (int v = 0; v < n.op->output_count(); ++v) {
-      const Tensor tensor{n.op, v};
-      shape.pointer = allocate(tensor, elements, n.scope, by_all, out);
-      if (!shape.pointer) return;
-      buffers_[{n.op.get(), v}] = shape;
-    }
+    shape.pointer = allocate({n.op, v}, elements, n.scope, by_all, out);
+    if (shape.pointer) buffers_[{n.op.get(), v}] = std::move(shape);
   }
 
   tir::Expr allocate(const Tensor& tensor, const Expr& elements, const std::string& scope, bool by_all,

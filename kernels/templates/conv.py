@@ -4,8 +4,8 @@ have extent 1).
 out[n, od, oh, ow, g * OCg + oc] = epilogue(sum over kd, kh, kw, ic of x[n, od*sd - pd + kd*dd, ..., g * ICg + ic] *
 weights[...])
 
-Parameters bound by kernels/plugins/conv.cpp: X, ACC, VL, NV, USE_FMA, PREFETCH as in gemm.py (X as A), the epilogue's
-as in epilogue.py, and
+Parameters bound by kernels/plugins/conv.cpp: X, ACC, PANEL, PAIRS, VL, NV, USE_FMA, PREFETCH as in gemm.py (X as A; a
+group's channels are the depth), the epilogue's as in epilogue.py, and
   TILING           how a row of output pixels is cut into tiles, and what happens at its ends (RowTiles in
                    kernels/parts/convolution.h):
     heights        of the tiles, descending
@@ -28,7 +28,7 @@ pixels are outside. So there are no padded copies and no zero taps.
 
 from aipu import script as S
 from epilogue import finish_tile, prefetch_tile
-from gemm import multiply_add, row_bases, row_value
+from gemm import add_product, multiply_blocks, pair_value, right_buffer, row_bases, row_value, step_lanes, steps_of
 from sharing import own_rows, own_work
 from spatial import Geometry, Groups, intervals, row_at, taps_of_axis
 
@@ -47,7 +47,7 @@ class Strides:
 class Panel:
     """The weights of a panel, and where the next tap, line and plane are."""
 
-    data: S.ptr(ACC, "global")
+    data: S.ptr(PANEL, "global")
     tap: S.i32
     line: S.i32
     depth: S.i32
@@ -98,20 +98,32 @@ class Plane:
     depth_stride: S.i64
 
 
+def left_value(bases, pixel, pixel_stride, t):
+    if PAIRS:
+        return pair_value(bases, pixel, pixel_stride, S.i64(t))
+    return S.cast(row_value(bases, pixel, pixel_stride, S.i64(t)), ACC)
+
+
 def multiply(low, high, acc, x, x_base, pixel_stride, w, w_base, count):
     """acc[i] += x[x_base + i * pixel_stride + t] * w[w_base + t * NR ...] for low <= i < high, t < count."""
-    wv = S.alloc_buffer((NV,), f"{ACC}x{VL}")
-    bases = row_bases(x + (x_base + low * pixel_stride), pixel_stride, high - low)
-    for t in range(count):
+    wv = right_buffer()
+    first = x + (x_base + low * pixel_stride)
+    bases = row_bases(first, pixel_stride, high - low)
+    for t in range(
+        multiply_blocks(acc, low, high, first, pixel_stride, w + w_base, count)
+        if BY_ELEMENT and X == ACC and PANEL == ACC and low < high
+        else 0,
+        steps_of(count),
+    ):
         for v in S.unroll(NV):
-            wv[v] = S.vload(w + (w_base + t * (NV * VL) + v * VL), lanes=VL)
+            wv[v] = S.vload(w + (w_base + t * (NV * step_lanes()) + v * step_lanes()), lanes=step_lanes())
         if PREFETCH > 0:
             for v in S.unroll(NV):
-                S.prefetch(w + (w_base + (t + PREFETCH) * (NV * VL) + v * VL))
+                S.prefetch(w + (w_base + (t + PREFETCH) * (NV * step_lanes()) + v * step_lanes()))
         for i in S.unroll(low, high):
-            left = S.cast(row_value(bases, i - low, pixel_stride, S.i64(t)), ACC)
+            left = left_value(bases, i - low, pixel_stride, t)
             for v in S.unroll(NV):
-                acc[i * NV + v] = multiply_add(acc[i * NV + v], left, wv[v])
+                acc[i * NV + v] = add_product(acc[i * NV + v], left, wv[v])
 
 
 @S.prim_func(is_inline=False)
@@ -278,7 +290,7 @@ def convolve_row(plane, width, channels, group_in, merge, weights, extras, targe
 @S.prim_func
 def conv(
     x: S.ptr(X, "global"),
-    weights: S.ptr(ACC, "global"),
+    weights: S.ptr(PANEL, "global"),
     out: S.ptr(OUT, "global"),
     extras: extra_types,
     geometry: Geometry,

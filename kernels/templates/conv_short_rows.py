@@ -12,9 +12,9 @@ one loop.
 """
 
 from aipu import script as S
-from conv import Panel, Strides, Target
+from conv import Panel, Strides, Target, left_value
 from epilogue import finish_tile, prefetch_tile
-from gemm import multiply_add, row_bases, row_value
+from gemm import add_product, right_buffer, row_bases, step_lanes, steps_of
 from sharing import own_rows, own_work
 from spatial import Axis, Groups, Taps, taps_of_axis
 
@@ -23,19 +23,19 @@ def multiply_rows(low, high, upper, lower, acc, x, x_at, second, pixel_stride, w
     """acc[row * WIDTH + i] += x[...] * w[...] for low <= i < high, in the upper row of pixels, the lower one, or both;
     the lower one is `second` elements on.
     """
-    wv = S.alloc_buffer((NV,), f"{ACC}x{VL}")
+    wv = right_buffer()
     bases = [row_bases(x + (x_at + low * pixel_stride + row * second), pixel_stride, high - low) for row in range(2)]
-    for t in range(count):
+    for t in range(steps_of(count)):
         for v in S.unroll(NV):
-            wv[v] = S.vload(w + (w_at + t * (NV * VL) + v * VL), lanes=VL)
+            wv[v] = S.vload(w + (w_at + t * (NV * step_lanes()) + v * step_lanes()), lanes=step_lanes())
         if PREFETCH > 0:
             for v in S.unroll(NV):
-                S.prefetch(w + (w_at + (t + PREFETCH) * (NV * VL) + v * VL))
+                S.prefetch(w + (w_at + (t + PREFETCH) * (NV * step_lanes()) + v * step_lanes()))
         for row in S.unroll(0 if upper else 1, 2 if lower else 1):
             for i in S.unroll(low, high):
-                left = S.cast(row_value(bases[row], i - low, pixel_stride, S.i64(t)), ACC)
+                left = left_value(bases[row], i - low, pixel_stride, t)
                 for v in S.unroll(NV):
-                    acc[(row * WIDTH + i) * NV + v] = multiply_add(acc[(row * WIDTH + i) * NV + v], left, wv[v])
+                    acc[(row * WIDTH + i) * NV + v] = add_product(acc[(row * WIDTH + i) * NV + v], left, wv[v])
 
 
 def multiply_line(upper, lower, acc, x, x_at, second, strides, weights, kh, merge):
@@ -105,7 +105,7 @@ def rows_tile(
 @S.prim_func
 def conv_short_rows(
     x: S.ptr(X, "global"),
-    weights: S.ptr(ACC, "global"),
+    weights: S.ptr(PANEL, "global"),
     out: S.ptr(OUT, "global"),
     extras: extra_types,
     batch: S.i32,

@@ -3,19 +3,23 @@
 
 Parameters bound by kernels/plugins/matmul.cpp and kernels/plugins/conv.cpp (a 1x1 convolution is a matrix
 multiplication):
-  A, ACC, OUT      element types of a, of the accumulators (and of the packed right operand), of out
+  A, ACC, OUT      element types of a, of the accumulators, of out
+  PANEL, PAIRS     element type of the packed right operand: ACC, or, with PAIRS, bfloat16 like A: two products of
+                   neighbours in the depth, which is even, are then summed by one instruction (S.vdpbf16)
   VL, NV           vector lanes and vectors per tile row; a panel is NR = NV * VL columns
   HEIGHTS          tile heights, descending; accumulators + NV + 1 must fit the register file. They end in 1 unless all
                    heights that occur are there
   A_ZERO           whether a zero point is subtracted from a
   extra_types      pointer types of the epilogue's operands; the rest of the epilogue's parameters as in epilogue.py
   USE_FMA, PREFETCH  fused multiply-add (floats); how many k ahead the panel is prefetched, 0 = not
+  BY_ELEMENT       a product by an element of a register costs no broadcast: VL k at a time, each row's values in one
+                   register (where they follow each other and need no conversion)
 
-The right operand is packed in panels [N / NR][K][NR], zero padded; the left one is read in place with row stride lda
-and depth stride a_step (in elements; UNIT_DEPTH says that a_step is 1). Rows are cut into tiles of (almost) equal
-height rather than full ones and a rest. Loop order: blocks of tiles outer, panels inside (or the other way round),
-tiles innermost, the whole of K in registers. Who computes an element does not change its sum, so results do not depend
-on the number of TECs.
+The right operand is packed in panels [N / NR][K][NR] (with PAIRS [N / NR][K / 2][NR][2]), zero padded; the left one
+is read in place with row stride lda and depth stride a_step (in elements; UNIT_DEPTH says that a_step is 1). Rows are
+cut into tiles of (almost) equal height rather than full ones and a rest. Loop order: blocks of tiles outer, panels
+inside (or the other way round), tiles innermost, the whole of K in registers. Who computes an element does not change
+its sum, so results do not depend on the number of TECs.
 """
 
 from aipu import script as S
@@ -24,9 +28,13 @@ from sharing import own_share
 
 
 def multiply_add(acc, value, vector):
+    return multiply_add_vectors(acc, S.vbcast(value, lanes=VL), vector)
+
+
+def multiply_add_vectors(acc, x, y):
     if USE_FMA:
-        return S.fma(acc, S.vbcast(value, lanes=VL), vector)
-    return acc + S.vbcast(value, lanes=VL) * vector
+        return S.fma(acc, x, y)
+    return acc + x * y
 
 
 # Row i of a tile starts at base pointer i // ROWS_PER_BASE: then the few multiples of the stride fit the general
@@ -42,6 +50,54 @@ def row_value(bases, i, stride, at):
     return bases[i // ROWS_PER_BASE][S.i64(i % ROWS_PER_BASE) * stride + at]
 
 
+def multiply_blocks(acc, low, high, a, stride, b, depth):
+    """acc[i] += a[i - low, k] * b[k] for low <= i < high and whole blocks of VL k, of which each row's values are in
+    one register. Returns how many k that are.
+    """
+    bv = S.alloc_buffer((NV,), f"{ACC}x{VL}")
+    rows = S.alloc_buffer((high - low,), f"{ACC}x{VL}")
+    whole = depth // VL * VL
+    for k in range(0, whole, VL):
+        for i in S.unroll(high - low):
+            rows[i] = S.vload(a + (S.i64(i) * stride + S.i64(k)), lanes=VL)
+        for j in S.unroll(VL):
+            for v in S.unroll(NV):
+                bv[v] = S.vload(b + (k * (NV * VL) + (j * NV + v) * VL), lanes=VL)
+            for i in S.unroll(low, high):
+                for v in S.unroll(NV):
+                    value = S.vreplic(rows[i - low], j)
+                    acc[i * NV + v] = multiply_add_vectors(acc[i * NV + v], value, bv[v])
+    return whole
+
+
+# A step of a product: one row of a panel, or with PAIRS two of them.
+
+
+def steps_of(depth):
+    return depth // 2 if PAIRS else depth
+
+
+def step_lanes():
+    """Elements of the panel in one of the NV vectors of a step."""
+    return 2 * VL if PAIRS else VL
+
+
+def right_buffer():
+    return S.alloc_buffer((NV,), f"{PANEL}x{step_lanes()}")
+
+
+def pair_value(bases, i, stride, step):
+    """Both elements of a step of row i, in all lanes."""
+    row = bases[i // ROWS_PER_BASE] + (S.i64(i % ROWS_PER_BASE) * stride + step * 2)
+    return S.reinterpret(S.vbcast(row.as_ptr("i32")[0], lanes=VL), f"bfloat16x{2 * VL}")
+
+
+def add_product(acc, left, right):
+    if PAIRS:
+        return S.vdpbf16(acc, left, right)
+    return multiply_add(acc, left, right)
+
+
 @S.prim_func(is_inline=False)
 def gemm_tile(
     height: S.meta_var,
@@ -49,7 +105,7 @@ def gemm_tile(
     lda: S.i64,
     a_step: S.i64,
     a_zero: S.i32,
-    b: S.ptr(ACC, "global"),
+    b: S.ptr(PANEL, "global"),
     depth: S.i32,
     extras: extra_types,
     out: S.ptr(OUT, "global"),
@@ -59,23 +115,31 @@ def gemm_tile(
     columns: S.i32,
 ):
     acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
-    bv = S.alloc_buffer((NV,), f"{ACC}x{VL}")
+    bv = right_buffer()
     for i in S.unroll(height * NV):
         acc[i] = S.cast(0, f"{ACC}x{VL}")
     prefetch_tile(height, extras, row_offset, ldc, n)
     bases = row_bases(a, lda, height)
-    for k in range(depth):
+    for k in range(
+        multiply_blocks(acc, 0, height, a, lda, b, depth)
+        if BY_ELEMENT and UNIT_DEPTH and A == ACC and PANEL == ACC and not A_ZERO
+        else 0,
+        steps_of(depth),
+    ):
         for v in S.unroll(NV):
-            bv[v] = S.vload(b + (k * (NV * VL) + v * VL), lanes=VL)
+            bv[v] = S.vload(b + (k * (NV * step_lanes()) + v * step_lanes()), lanes=step_lanes())
         if PREFETCH > 0:
             for v in S.unroll(NV):
-                S.prefetch(b + ((k + PREFETCH) * (NV * VL) + v * VL))
+                S.prefetch(b + ((k + PREFETCH) * (NV * step_lanes()) + v * step_lanes()))
         for i in S.unroll(height):
-            left = S.cast(row_value(bases, i, lda, S.i64(k) if UNIT_DEPTH else S.i64(k) * a_step), ACC)
+            if PAIRS:
+                left = pair_value(bases, i, lda, S.i64(k))
+            else:
+                left = S.cast(row_value(bases, i, lda, S.i64(k) if UNIT_DEPTH else S.i64(k) * a_step), ACC)
             if A_ZERO:
                 left = left - S.cast(a_zero, ACC)
             for v in S.unroll(NV):
-                acc[i * NV + v] = multiply_add(acc[i * NV + v], left, bv[v])
+                acc[i * NV + v] = add_product(acc[i * NV + v], left, bv[v])
     finish_tile(height, acc, extras, out, row_offset, ldc, n, columns)
 
 
@@ -99,7 +163,7 @@ class BatchStrides:
 @S.prim_func
 def gemm(
     a: S.ptr(A, "global"),
-    b: S.ptr(ACC, "global"),
+    b: S.ptr(PANEL, "global"),
     out: S.ptr(OUT, "global"),
     extras: extra_types,
     product: Product,

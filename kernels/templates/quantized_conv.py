@@ -11,7 +11,9 @@ subtracted when the weights are packed, that of x is in `start` (bias - zero * s
 Parameters bound by kernels/plugins/quantized.cpp:
   X, W         element types of x and w: 8 bits, of which four products are summed per lane and instruction (S.vqdpa),
                or int16, two (S.vdpa)
-  FLIP         x is int8 and taken as uint8: 128 is added on the way (and taken off in `start`)
+  LEFT         the element type that products take x as
+  FLIP         x is int8 and taken as uint8, or the other way round: 128 is added or taken off on the way (and made up
+               for in `start`)
   VL, NV, HEIGHTS, PREFETCH  register tile as in gemm.py: VL int32 lanes
   EDGES        the image has padding in the w direction; every tap is outside for at most the first or the last pixel of
                a tile
@@ -49,10 +51,10 @@ def multiply(first, last, acc, x, x_base, pixel_stride, w, w_base, steps):
                 bases[(i - first) // ROWS_PER_BASE] + (S.i64((i - first) % ROWS_PER_BASE) * stride + t * DEPTH)
             ).as_ptr("i32")
             words = S.vbcast(word[0], lanes=VL)
+            left = S.reinterpret(words, f"{LEFT}x{DEPTH * VL}")
             if FLIP:
-                left = S.reinterpret(words ^ S.i32(-2139062144), f"uint8x{4 * VL}")
-            else:
-                left = S.reinterpret(words, f"{X}x{DEPTH * VL}")
+                # The highest bit of each byte; of the vector, as the C compiler would take the word apart.
+                left = left ^ S.cast(128, LEFT)
             for v in S.unroll(NV):
                 if DEPTH == 4:
                     acc[i * NV + v] = S.vqdpa(acc[i * NV + v], left, wv[v])

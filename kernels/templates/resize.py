@@ -2,8 +2,10 @@
 so a resize is one launch per axis that changes.
 
 Parameters: X, ACC, OUT, VL, MODE, NEAREST_MODE, COORDINATES (ONNX's coordinate_transformation_mode), EXCLUDE_OUTSIDE,
-ANTIALIAS (linear and cubic), HAS_SCALE (else the ratio of the extents). `roi_start`, `roi_end` and `extrapolation` are
-for tf_crop_and_resize, `cubic_a` for cubic. Positions are computed in float64, as ONNX's reference does.
+ANTIALIAS (linear and cubic), HAS_SCALE (else the ratio of the extents), RUN_SCALE and RUN_ROI (`run_scales[0]` has one
+for each axis, `run_roi[0]` the start and the end for each; instead of the arguments). The box of tf_crop_and_resize is
+from `given_start` to `given_end`, `extrapolation` is outside of the image; `cubic_a` is for cubic. Positions are
+computed in float64, as ONNX's reference does.
 """
 
 from aipu import script as S
@@ -75,20 +77,30 @@ def filter_weight(distance, index, in_extent, cubic_a):
 @S.prim_func
 def resize_axis(
     x: S.ptr(X, "global"),
+    run_scales: scale_types,
+    run_roi: roi_types,
     out: S.ptr(OUT, "global"),
+    axis: S.i32,
     outer: S.i32,
     in_extent: S.i32,
     out_extent: S.i32,
     inner: S.i32,
     given_scale: S.fp64,
-    roi_start: S.fp64,
-    roi_end: S.fp64,
+    given_start: S.fp64,
+    given_end: S.fp64,
     extrapolation: S.fp64,
     cubic_a: S.fp64,
 ):
     units = outer * out_extent
     first, last = own_share(units)
     scale = given_scale
+    if RUN_SCALE:
+        scale = S.cast(run_scales[0][axis], "fp64")
+    roi_start = given_start
+    roi_end = given_end
+    if RUN_ROI:
+        roi_start = S.cast(run_roi[0][2 * axis], "fp64")
+        roi_end = S.cast(run_roi[0][2 * axis + 1], "fp64")
     if not HAS_SCALE:
         scale = S.fp64(out_extent) / S.fp64(in_extent)
     weights = S.alloc_buffer((TAPS,), "fp64")

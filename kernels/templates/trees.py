@@ -1,8 +1,11 @@
 """Ensembles of decision trees, sorted keys, n-grams, probabilities of pairs; graph/ops/trees.cpp describes the tables.
 
-Nothing branches on what a row holds. WALKS walks go on at a time, so that the loads of one overlap with those of the
-others: of that many rows through one tree, or, where there are fewer rows, of one row through that many trees. Sums are
-taken in the order of the trees either way, block by block, so that a row's result does not depend on the others.
+Nothing branches on what a row holds. Where NaN has ways of its own (MISSING) each row is there twice (TWICE), as it
+is and with the least number in place of NaN, and the flag of a node is a part of its feature's number: it says which
+one is read. Rows of more features than a walk looks at are not copied, there the flag is tested. WALKS walks go on at
+a time, so that the loads of one overlap with those of the others: of that many rows through one tree, or, where there
+are fewer rows, of one row through that many trees. Sums are taken in the order of the trees either way, block by
+block, so that a row's result does not depend on the others.
 """
 
 from aipu import script as S
@@ -17,12 +20,20 @@ def walk(x, nodes, at, row):
         for k in S.unroll(WALKS):
             word = nodes[2 * at[k] + 1]
             distance = word >> (FEATURE_BITS + 1)
-            value = S.cast(x[row[k] + S.i32(word & ((1 << FEATURE_BITS) - 1))], REAL)
+            value = S.cast(x[row[k] + S.i32(word & (((2 if TWICE else 1) << FEATURE_BITS) - 1))], REAL)
             passes = value <= S.reinterpret(nodes[2 * at[k]], REAL)
-            if MISSING:
+            if MISSING and not TWICE:
                 passes = passes or (value != value and ((word >> FEATURE_BITS) & 1) != 0)
             at[k] = at[k] + (S.i32(1) if passes else S.i32(distance))
             moved = moved | distance
+
+
+def write_twice(row, twice):
+    """The features of a row, and from 1 << FEATURE_BITS on the same with the least number in place of NaN."""
+    for f in range(FEATURES):
+        value = S.cast(row[f], REAL)
+        twice[f] = value
+        twice[(1 << FEATURE_BITS) + f] = S.cast("-inf", REAL) if value != value else value
 
 
 def nothing():
@@ -69,6 +80,7 @@ def walk_rows(
     leaf_targets: S.ptr(WORD, "global"),
     leaf_weights: S.ptr(REAL, "global"),
     out: S.ptr(REAL, "global"),
+    work: S.ptr(REAL, "global"),
     row_first: S.i32,
     rows: S.i32,
     columns: S.i32,
@@ -81,12 +93,15 @@ def walk_rows(
     sums = S.alloc_buffer((WALKS,), REAL)
     for k in S.unroll(WALKS):
         row[k] = S.min(row_first + k, rows - 1) * columns
+        if TWICE:
+            write_twice(x + row[k], work + k * (2 << FEATURE_BITS))
+            row[k] = k * (2 << FEATURE_BITS)
         sums[k] = nothing()
     for tree in range(tree_first, tree_last):
         root = S.i32(roots[tree])
         for k in S.unroll(WALKS):
             at[k] = root
-        walk(x, nodes, at, row)
+        walk(work if TWICE else x, nodes, at, row)
         for k in S.unroll(WALKS):
             if TARGETS == 1:
                 sums[k] = combined(sums[k], value_of(nodes, at[k]))
@@ -107,6 +122,7 @@ def walk_trees(
     leaf_targets: S.ptr(WORD, "global"),
     leaf_weights: S.ptr(REAL, "global"),
     out: S.ptr(REAL, "global"),
+    work: S.ptr(REAL, "global"),
     own_row: S.i32,
     columns: S.i32,
     tree_first: S.i32,
@@ -116,12 +132,14 @@ def walk_trees(
     at = S.alloc_buffer((WALKS,), "i32")
     row = S.alloc_buffer((WALKS,), "i32")
     total = nothing()
+    if TWICE:
+        write_twice(x + own_row * columns, work)
     for k in S.unroll(WALKS):
-        row[k] = own_row * columns
+        row[k] = 0 if TWICE else own_row * columns
     for tree in range(tree_first, tree_last, WALKS):
         for k in S.unroll(WALKS):
             at[k] = S.i32(roots[S.min(tree + k, tree_last - 1)])
-        walk(x, nodes, at, row)
+        walk(work if TWICE else x, nodes, at, row)
         for k in S.unroll(WALKS):
             if tree + k < tree_last:
                 if TARGETS == 1:
@@ -142,10 +160,13 @@ def tree_ensemble(
     leaf_targets: S.ptr(WORD, "global"),
     leaf_weights: S.ptr(REAL, "global"),
     out: S.ptr(REAL, "global"),
+    work: S.ptr(REAL, "global"),
     rows: S.i32,
     columns: S.i32,
     block_count: S.i32,
 ):
+    """work: WALKS rows, each there twice, per TEC; nothing unless TWICE."""
+    own = work + S.get_local_id() * WALKS * (2 << FEATURE_BITS) if TWICE else work
     step = WALKS if rows >= WALKS else 1
     first, last = own_share(S.ceildiv(rows, step))
     if TARGETS > 1:
@@ -156,11 +177,23 @@ def tree_ensemble(
         tree_last = S.i32(blocks[block + 1])
         for unit in range(first, last):
             if rows >= WALKS:
+                first_row = unit * WALKS
                 walk_rows(
-                    x, nodes, roots, leaf_targets, leaf_weights, out, unit * WALKS, rows, columns, tree_first, tree_last
+                    x,
+                    nodes,
+                    roots,
+                    leaf_targets,
+                    leaf_weights,
+                    out,
+                    own,
+                    first_row,
+                    rows,
+                    columns,
+                    tree_first,
+                    tree_last,
                 )
             else:
-                walk_trees(x, nodes, roots, leaf_targets, leaf_weights, out, unit, columns, tree_first, tree_last)
+                walk_trees(x, nodes, roots, leaf_targets, leaf_weights, out, own, unit, columns, tree_first, tree_last)
     for r in range(first * step, S.min(last * step, rows)):
         finish(out, r)
 

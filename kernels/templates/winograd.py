@@ -17,7 +17,7 @@ that the planes do not fall into the same sets of the caches.
 """
 
 from aipu import script as S
-from gemm import multiply_add, row_bases, row_value
+from gemm import multiply_add, multiply_blocks, row_bases, row_value
 from sharing import balanced
 from winograd_2x2 import input_2x2, output_2x2, tail_2x2
 from winograd_4x4 import input_4x4, output_4x4
@@ -37,7 +37,7 @@ def product_tile(
     for i in S.unroll(height * NV):
         acc[i] = S.cast(0, f"{ACC}x{VL}")
     bases = row_bases(a, lda, height)
-    for k in range(depth):
+    for k in range(multiply_blocks(acc, 0, height, a, lda, b, depth) if BY_ELEMENT else 0, depth):
         for v in S.unroll(NV):
             bv[v] = S.vload(b + (k * (NV * VL) + v * VL), lanes=VL)
         if PREFETCH > 0:

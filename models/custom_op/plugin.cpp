@@ -66,7 +66,7 @@ class SoftCapPlugin final : public kernels::SingleOpPlugin {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) aipu::Status aipu_register_plugin_v3(
+extern "C" __attribute__((visibility("default"))) aipu::Status aipu_register_plugin_v4(
     aipu::kernels::PluginLibrary& library) {
   AIPU_RETURN_IF_ERROR(library.add_op(soft_cap_op()));
   for (const auto& file : sample_plugin::kernel_templates())

@@ -54,6 +54,9 @@ typedef struct aipu_backend_model {
   uint32_t struct_bytes;      /* sizeof(aipu_backend_model); undefined from runtimes that had no field below */
   int64_t memory_limit_bytes; /* for what load() allocates; an error if that is not enough */
   int64_t deadline_ns;        /* of CLOCK_MONOTONIC: an error if load() is not done by then; INT64_MAX: none */
+  /* Appended. Of the target's timing model, as in the file (Model.cost_figures of aipu.fbs). */
+  const double* cost_figures;
+  size_t cost_figure_count; /* 0: the file does not say them */
 } aipu_backend_model;
 
 /* Services of the runtime for one session. */

@@ -96,6 +96,9 @@ typedef struct aipu_device_model {
   size_t native_module_bytes;
   int64_t memory_limit_bytes; /* for what load() allocates */
   int64_t deadline_ns;        /* of CLOCK_MONOTONIC: an error if load() is not done by then; INT64_MAX: none */
+  /* Appended. Of the target's timing model, as in the file (Model.cost_figures of aipu.fbs). */
+  const double* cost_figures;
+  size_t cost_figure_count; /* 0: the file does not say them */
 } aipu_device_model;
 
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
@@ -151,6 +154,13 @@ typedef struct aipu_device_command {
   uint64_t rows;
   int64_t destination_stride, source_stride; /* bytes from a row to the next */
   int overlaps; /* not 0: source and destination touch; row after row then, each as memmove() would */
+
+  /* Appended. A runtime that does not know them submits commands without (command_bytes of submit()). */
+  /* Of devices with AIPU_DEVICE_CYCLES: what the command takes there in cycles, whenever it begins, to be filled in
+   * before the event. Null: nobody asks; a launch, a copy or a fill says its `module` then. */
+  int64_t* cycles;
+  int64_t bytes;       /* of the tensors that a launch is given, each once; set where `cycles` is */
+  const void* running; /* of a launch: for run_as() of the services */
 } aipu_device_command;
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
@@ -162,6 +172,9 @@ typedef struct aipu_device_services {
   void* self;
   /* Prints what a kernel prints. */
   void (*print)(void* self, const char* text, size_t size);
+  /* Appended. That the calling thread, of this process, runs the kernel of that command (`running`), or nothing (null)
+   * any more: for a report of a crash in it. */
+  void (*run_as)(void* self, const void* running);
 } aipu_device_services;
 
 /* `capabilities`: facts about what the device's kernels are made from and promise. Values as in backend_api.h. */
@@ -171,7 +184,10 @@ enum {
   AIPU_DEVICE_TIR = 4,           /* needs the TIR of all kernels */
   AIPU_DEVICE_CHECKS_BOUNDS = 8, /* a kernel that leaves its arguments' memory is an error */
   AIPU_DEVICE_BARRIERS = 16,     /* kernels with barriers run on several TECs */
-  AIPU_DEVICE_FAULTS = 32        /* passes faults on; needed by models whose kernels report them */
+  AIPU_DEVICE_FAULTS = 32,       /* passes faults on; needed by models whose kernels report them */
+  AIPU_DEVICE_CYCLES = 64,       /* has a timing model: says what commands take in cycles */
+  AIPU_DEVICE_FORKS = 128        /* memory, modules and queues are parts of this process: a child made by fork() goes on
+                                    with copies of them */
 };
 
 /* wait(): the time is over, the event has not been signalled. */

@@ -4,8 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/base/status.h"
-
 namespace aipu::runtime {
 namespace {
 
@@ -43,6 +41,21 @@ std::vector<std::string> own_folders() {
     if (::stat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) folders.push_back(folder);
   }
   return folders;
+}
+
+Result<void*> own_function(const char* file, const char* symbol, std::string_view what) {
+  std::string places;
+  for (const std::string& folder : own_folders()) {
+    const std::string path = str_cat(folder, "/", file);
+    places += (places.empty() ? "" : ", ") + folder;
+    if (::access(path.c_str(), R_OK) != 0) continue;
+    void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return io_error(str_cat("cannot load what ", what, " need: ", ::dlerror()));
+    if (void* function = ::dlsym(library, symbol); function != nullptr) return function;
+    ::dlclose(library);
+    return unsupported(str_cat("'", path, "' is not the library for ", what, " of this runtime's version"));
+  }
+  return unsupported(str_cat(what, " need ", file, ", which was not installed: it is in none of: ", places));
 }
 
 }  // namespace aipu::runtime

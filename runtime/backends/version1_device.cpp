@@ -171,11 +171,14 @@ Status Queue::run(const aipu_device_command& command) {
   }
 }
 
+void serve(Queue& queue);
+
 Status Queue::launch(const aipu_device_command& command) {
   const Module& module = *static_cast<const Module*>(command.module);
   aipu_backend_error error = {};
   void*& session = sessions[&module];
   if (session == nullptr) {
+    if (pool == nullptr) serve(*this);
     const int code_of_open = device.backend.open(module.handle, &services, &session, &error);
     if (code_of_open != 0) return Status(static_cast<ErrorCode>(code_of_open), error.message);
   }
@@ -301,7 +304,6 @@ int open_queue(void* device, uint32_t, void** queue, uint32_t* number, aipu_devi
   Opened& own = opened(device);
   std::unique_lock lock(own.mutex);
   auto result = std::make_unique<Queue>(own, ++own.last_queue);
-  serve(*result);
   result->thread = std::thread([raw = result.get()] { raw->play(); });
   *queue = result.get();
   *number = result->number;

@@ -9,8 +9,8 @@
 
 namespace aipu {
 
-// Enumerator, name, Compass alias, bits, kind letter (b bool, i signed, u unsigned, f float, g bfloat, q stored only:
-// stored_type.h), ONNX TensorProto number. The enumerator's value is written to aipu.bin: append only.
+// Enumerator, name, Compass alias, bits, kind letter (b bool, i signed, u unsigned, f float, g bfloat, s string, q
+// stored only: stored_type.h), ONNX TensorProto number. The enumerator's value is written to aipu.bin: append only.
 #define AIPU_FOR_EACH_DTYPE(X)                                   \
   X(kVoid, "void", "void", 0, '-', 0)                            \
   X(kBool, "bool", "bool", 8, 'b', 9)                            \
@@ -26,7 +26,7 @@ namespace aipu {
   X(kBF16, "bfloat16", "bf16", 16, 'g', 16)                      \
   X(kF32, "float32", "fp32", 32, 'f', 1)                         \
   X(kF64, "float64", "fp64", 64, 'f', 11)                        \
-  X(kString, "string", "string", 0, 's', 8)                      \
+  X(kString, "string", "string", 64, 's', 8)                     \
   X(kF8E4M3FN, "float8e4m3fn", "float8e4m3fn", 8, 'q', 17)       \
   X(kF8E4M3FNUZ, "float8e4m3fnuz", "float8e4m3fnuz", 8, 'q', 18) \
   X(kF8E5M2, "float8e5m2", "float8e5m2", 8, 'q', 19)             \

@@ -26,6 +26,7 @@ constexpr StoredType kStoredTypes[] = {
     {DType::kI2, DType::kI8, {}},
     {DType::kU2, DType::kU8, {}},
     {DType::kC64, DType::kU64, {}},
+    {DType::kString, DType::kI64, {}},
 };
 
 }  // namespace

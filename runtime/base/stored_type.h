@@ -3,6 +3,9 @@
 // where it has 8 bits or fewer; where models meet the world (ONNX files, inputs and outputs of aipu.bin) elements of
 // fewer than 8 bits are packed as ONNX packs them: a stream of bits, the first element in the lowest ones, filled with
 // zeros to whole bytes.
+//
+// A string is held as its number in the pool of strings that a session has (executor/string_pool.h): equal strings have
+// equal numbers, "" is 0, the strings of a file come first. Inputs and outputs are texts at the border.
 #pragma once
 
 #include <cstdint>

@@ -48,6 +48,11 @@ Status check_output_memory(const TensorSpec& spec, const void* data, size_t byte
   return invalid_argument(str_cat("the memory given for output '", spec.name, "' is not aligned to its elements"));
 }
 
+Status check_output_type(const TensorSpec& spec, const void* data) {
+  if (data == nullptr || spec.dtype != DType::kString) return {};
+  return unsupported(str_cat("output '", spec.name, "' has strings, which are given in memory of the session's only"));
+}
+
 Status check_capacity(const TensorSpec& spec, std::span<const int64_t> shape, int64_t bytes, int64_t capacity) {
   if (capacity >= bytes) return {};
   return invalid_argument(str_cat("output '", spec.name, "' ", shape_text(shape), " takes ", bytes,

@@ -29,7 +29,9 @@ using aipu::runtime::TensorSpec;
 static_assert(AIPU_FLOAT64 == static_cast<int>(DType::kF64) && AIPU_BOOL == static_cast<int>(DType::kBool) &&
               AIPU_FLOAT16 == static_cast<int>(DType::kF16) &&
               AIPU_FLOAT8E4M3FN == static_cast<int>(DType::kF8E4M3FN) && AIPU_INT4 == static_cast<int>(DType::kI4) &&
-              AIPU_COMPLEX64 == static_cast<int>(DType::kC64));
+              AIPU_COMPLEX64 == static_cast<int>(DType::kC64) && AIPU_STRING == static_cast<int>(DType::kString));
+static_assert(sizeof(aipu_string) == sizeof(aipu::runtime::StringView) &&
+              offsetof(aipu_string, size) == offsetof(aipu::runtime::StringView, size));
 static_assert(AIPU_INTERNAL == static_cast<int>(ErrorCode::kInternal) && AIPU_IO == static_cast<int>(ErrorCode::kIo));
 
 struct aipu_model {
@@ -194,7 +196,8 @@ aipu::Result<aipu::runtime::SessionOptions> read_options(const aipu_session_opti
 
 Status tell(const aipu::Result<aipu::runtime::TensorView>& output, aipu_tensor* tensor) {
   if (!output.ok()) return output.status();
-  const auto size = static_cast<size_t>(aipu::tensor_bytes(output->dtype, output->shape).value_or(0));
+  auto size = static_cast<size_t>(aipu::tensor_bytes(output->dtype, output->shape).value_or(0));
+  if (output->dtype == DType::kString) size = size / aipu::dtype_bytes(DType::kString) * sizeof(aipu_string);
   *tensor = {static_cast<aipu_dtype>(output->dtype), static_cast<uint32_t>(output->shape.size()), output->shape.data(),
              output->data, size};
   return {};

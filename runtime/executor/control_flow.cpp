@@ -162,6 +162,7 @@ Status Session::Impl::run_loop_body(const fb::Call& call, fb::HostOp op, const C
       slice.data = sequence.data + position * slice.bytes(sequence.dtype);
     }
     if (!scans && device != nullptr) AIPU_RETURN_IF_ERROR(send_counters(call_state));
+    if (time != nullptr && trip > 0) time->decide();
     AIPU_RETURN_IF_ERROR(run_body(body));
     AIPU_RETURN_IF_ERROR(take_iteration(call, op, scans ? trips : 0, call_state));
   }

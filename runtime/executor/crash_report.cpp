@@ -64,10 +64,10 @@ class Line {
 };
 
 void report(const RunningKernel& running, const Fault& fault, const siginfo_t& info) {
-  const fb::Model& root = running.model.root();
+  const fb::Model& root = running.model->root();
   const fb::TecCommand& command = *items(items(root.programs())[running.program]->tec())[running.command];
   Line line;
-  line << "aipu: kernel '" << text(running.model.kernel(command.kernel()).name()).substr(0, 500) << "'";
+  line << "aipu: kernel '" << text(running.model->kernel(command.kernel()).name()).substr(0, 500) << "'";
   const auto origins = items(root.origins());
   if (command.origin() < origins.size()) line << ", from " << text(origins[command.origin()]).substr(0, 500) << ",";
   line << " ended in " << fault.name << ": " << fault.what;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "runtime/executor/running_kernel.h"
+
 namespace aipu::runtime {
 
 Result<std::unique_ptr<Device>> Device::open(const aipu_device_driver& driver, uint32_t number) {
@@ -11,6 +13,9 @@ Result<std::unique_ptr<Device>> Device::open(const aipu_device_driver& driver, u
     return not_found(str_cat("back end '", driver.name, "' has ", count, " devices, not one with the number ", number));
   device->services_.struct_bytes = sizeof(aipu_device_services);
   device->services_.print = [](void*, const char* text, size_t size) { std::fwrite(text, 1, size, stdout); };
+  device->services_.run_as = [](void*, const void* running) {
+    running_kernel = static_cast<const RunningKernel*>(running);
+  };
   aipu_device_error error = {};
   const int code = driver.open(&driver, number, &device->services_, &device->handle_, &error);
   if (code != 0) return device->status(code, error);

@@ -35,8 +35,10 @@ class Device {
 
   const aipu_device_driver& driver() const { return driver_; }
   void* handle() const { return handle_; }
-  // Whether this is the process that opened it. A child made by fork() shares nothing with the device.
-  bool is_ours() const { return generation_ == fork_generation(); }
+  // Whether this is the process that opened it, or a child made by fork() that has copies of all that it has.
+  bool is_ours() const { return generation_ == fork_generation() || (driver_.capabilities & AIPU_DEVICE_FORKS) != 0; }
+  // Whether commands can say what they take there in cycles.
+  bool has_cycles() const { return (driver_.capabilities & AIPU_DEVICE_CYCLES) != 0; }
 
  private:
   explicit Device(const aipu_device_driver& driver) : driver_(driver) {}

@@ -18,18 +18,23 @@ aipu_device_command row_of(uint32_t kind, size_t bytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<DeviceQueues>> DeviceQueues::open(Device& device) {
+Result<std::unique_ptr<DeviceQueues>> DeviceQueues::open(Device& device, bool only_transfers) {
   std::unique_ptr<DeviceQueues> queues(new DeviceQueues(device));
-  const bool one = device.launch_engine() == device.copy_engine();
-  for (const uint32_t engine : {device.launch_engine(), device.copy_engine()}) {
-    if (one && queues->count_ == 1) break;
-    Queue& queue = queues->queues_[queues->count_];
-    aipu_device_error error = {};
-    const int code = device.driver().open_queue(device.handle(), engine, &queue.handle, &queue.number, &error);
-    if (code != 0) return device.status(code, error);
-    ++queues->count_;
+  if (!only_transfers) {
+    AIPU_RETURN_IF_ERROR(queues->open_queue(device.launch_engine()));
+    if (device.launch_engine() != device.copy_engine()) AIPU_RETURN_IF_ERROR(queues->open_queue(device.copy_engine()));
   }
+  AIPU_RETURN_IF_ERROR(queues->open_queue(device.copy_engine()));
   return queues;
+}
+
+Status DeviceQueues::open_queue(uint32_t engine) {
+  Queue& queue = queues_[count_];
+  aipu_device_error error = {};
+  const int code = device_.driver().open_queue(device_.handle(), engine, &queue.handle, &queue.number, &error);
+  if (code != 0) return device_.status(code, error);
+  ++count_;
+  return {};
 }
 
 DeviceQueues::~DeviceQueues() {
@@ -94,10 +99,18 @@ DeviceQueues::Outcome DeviceQueues::wait_for(aipu_device_event event, int64_t de
   return outcome;
 }
 
+bool DeviceQueues::is_done(aipu_device_event event) const {
+  aipu_device_event failed = {};
+  aipu_device_error error = {};
+  return device_.driver().wait(device_.handle(), event, 0, &failed, &error) == 0;
+}
+
 DeviceQueues::Outcome DeviceQueues::wait_for_all(int64_t deadline_ns) {
   Outcome all;
-  for (size_t q = 0; q < count_ && all.status.ok() && !all.is_late; ++q)
-    all = wait_for({queues_[q].number, 0, queues_[q].added}, deadline_ns);
+  for (size_t q = 0; q < count_ && all.status.ok() && !all.is_late; ++q) {
+    // What was left out after an error has been told as that error.
+    if (queues_[q].added != queues_[q].cancelled) all = wait_for({queues_[q].number, 0, queues_[q].added}, deadline_ns);
+  }
   return all;
 }
 
@@ -106,7 +119,7 @@ void DeviceQueues::cancel() {
     Queue& queue = queues_[q];
     queue.commands.clear();
     queue.waits.clear();
-    queue.added = queue.submitted;
+    queue.added = queue.cancelled = queue.submitted;
     device_.driver().cancel(queue.handle);
   }
 }
@@ -133,7 +146,7 @@ aipu_device_command DeviceQueues::fill(std::byte* destination, size_t bytes) {
 
 Status DeviceQueues::run_alone(const aipu_device_command& command, int64_t deadline_ns) {
   if (command.width == 0) return {};
-  AIPU_ASSIGN_OR_RETURN(const aipu_device_event event, add(kCopies, command, {}));
+  AIPU_ASSIGN_OR_RETURN(const aipu_device_event event, add(kTransfers, command, {}));
   Outcome outcome = wait_for(event, deadline_ns);
   if (outcome.status.ok() && outcome.is_late) outcome.status = out_of_range("a copy was not done in time");
   if (!outcome.status.ok()) cancel();

@@ -1,16 +1,18 @@
 // Runs on a device with memory and queues of its own (backends/device_api.h): copies of the engine dma and launches of
-// the engine tec go into queues with what they wait for, and the session waits only before commands of the host, which
-// read what the device has computed, and at the end. Inputs are copied to the device beside the commands that do not
-// read them, outputs back from it.
+// the engine tec go into queues with what they wait for. A command of the host waits for the events of those that it
+// says, no others; the session waits for all at the end. Inputs are copied to the device beside the commands that do
+// not read them, outputs back from it.
 //
 // Batch loops are run for all samples at once, as the commands stand: what they are for is the caches of a CPU. Bodies
 // of loops and branches begin and end with empty queues, as each iteration takes over the memory of the one before it.
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <utility>
 
 #include "runtime/base/guarded.h"
 #include "runtime/executor/device_queues.h"
+#include "runtime/executor/running_kernel.h"
 #include "runtime/executor/session_impl.h"
 
 namespace aipu::runtime {
@@ -18,25 +20,30 @@ namespace aipu::runtime {
 // Of a session, its bodies included.
 struct Session::Impl::DeviceRun {
   std::unique_ptr<DeviceQueues> queues;
-  // A command that has been submitted, in the order of the file; the device fills in the first two.
+  // A command that has been submitted, or one of the host that has been carried out, in the order of the file; the
+  // device fills in the first three.
   struct Record {
     aipu_device_fault fault;
     aipu_device_times times;
-    const Impl* session;
-    uint32_t program;
-    const ModelTables::ScheduledCommand* command;
-    int64_t operations, bytes;
-    aipu_device_event event;
+    int64_t cycles;
+    RunningKernel running;
+    Impl* session;
+    TraceEvent trace;
+    aipu_device_event event;  // none: of the host
+    bool is_launch() const { return trace.command->engine == fb::Engine::kTec; }
   };
   std::deque<Record> records;  // whose addresses stay
   size_t used = 0;
+  size_t looked = 0;  // so many of them have no fault, or are no launches
+  bool is_under_way = false;
 
-  Record& next() {
+  Record& next(Impl* session, const TraceEvent& trace) {
     if (used == records.size()) records.emplace_back();
     Record& record = records[used++];
-    record = {};
+    record = {{}, {}, -1, {trace.model, trace.program, trace.command->index}, session, trace, {}};
     return record;
   }
+  void clear() { used = looked = 0; }
 };
 
 void Session::Impl::CloseDeviceRun::operator()(DeviceRun* run) const { delete run; }
@@ -47,6 +54,7 @@ Status Session::Impl::open_on_device() {
   AIPU_ASSIGN_OR_RETURN(on_device->queues, DeviceQueues::open(*device));
   pool = std::make_shared<WorkerPool>(1);
   tecs = device->tecs();
+  open_virtual_time();
   open_tables();
   return {};
 }
@@ -59,41 +67,100 @@ void Session::Impl::open_device_tables() {
     device_events.back()[DeviceQueues::kLaunches].resize(items(buffers.tec()).size());
     device_events.back()[DeviceQueues::kCopies].resize(items(buffers.dma()).size());
   }
-  input_events.resize(inputs.size());
+  sent.resize(inputs.size() + outputs.size());
 }
 
 Status Session::Impl::run_on_device(uint32_t program) {
-  if (program != 0) return play_on_device(program);
   if (!device->is_ours()) return invalid_argument("a session on a device cannot be used in a child made by fork()");
-  Status status = parent == nullptr ? send_inputs() : Status();
-  if (status.ok()) status = play_on_device(0);
-  if (status.ok() && parent == nullptr) status = fetch_outputs();
+  const bool is_all = program == 0 && parent == nullptr;
+  // A run that memory ran out of has left what it had submitted.
+  if (is_all && std::exchange(on_device->is_under_way, true)) {
+    on_device->queues->cancel();
+    on_device->clear();
+  }
+  Status status = is_all ? send_inputs() : Status();
+  if (status.ok()) status = play_on_device(program);
+  if (status.ok() && is_all) status = fetch_outputs();
   // What has been submitted before is what fails first.
   Status submitted = settle();
+  if (is_all) on_device->is_under_way = false;
   return submitted.ok() ? std::move(status) : std::move(submitted);
 }
 
+// What no kernel writes of the caller's outputs stays as it was, as where the device shares the caller's memory.
 Status Session::Impl::send_inputs() {
-  for (uint32_t i = 0; i < inputs.size(); ++i) {
-    const int64_t bytes = inputs[i].bytes(state.inputs[i].dtype);
-    input_events[i] = {};
-    if (bytes == 0) continue;
-    const auto command = DeviceQueues::transfer_in(staged_inputs[i].data(), inputs[i].data, static_cast<size_t>(bytes));
-    AIPU_ASSIGN_OR_RETURN(input_events[i], on_device->queues->add(DeviceQueues::kCopies, command, {}));
-  }
+  if (stages_pieces()) return send_pieces();
+  const auto send = [&](uint32_t root, const void* data, int64_t bytes) -> Status {
+    sent[root] = {};
+    if (data == nullptr || bytes == 0) return {};
+    const auto command = DeviceQueues::transfer_in(roots[root], data, static_cast<size_t>(bytes));
+    AIPU_ASSIGN_OR_RETURN(sent[root], on_device->queues->add(DeviceQueues::kCopies, command, {}));
+    return {};
+  };
+  for (uint32_t i = 0; i < inputs.size(); ++i)
+    AIPU_RETURN_IF_ERROR(send(layout.input(i), inputs[i].memory(), inputs[i].bytes(state.inputs[i].dtype)));
+  for (uint32_t i = 0; i < outputs.size(); ++i)
+    AIPU_RETURN_IF_ERROR(send(layout.output(i), outputs[i].data, outputs[i].known ? outputs[i].size : 0));
   return {};
 }
 
 Status Session::Impl::fetch_outputs() {
   DeviceQueues& queues = *on_device->queues;
   const aipu_device_event computed[] = {queues.last(DeviceQueues::kLaunches)};
-  for (const Output& output : outputs) {
+  for (uint32_t i = 0; i < outputs.size(); ++i) {
+    const Output& output = outputs[i];
     if (!output.known || output.size == 0) continue;
     const auto command =
-        DeviceQueues::transfer_out(output.result, output.staged.data(), static_cast<size_t>(output.size));
+        DeviceQueues::transfer_out(output.result, roots[layout.output(i)], static_cast<size_t>(output.size));
     AIPU_RETURN_IF_ERROR(queues.add(DeviceQueues::kCopies, command, computed).status());
   }
   return {};
+}
+
+// What touches or overlaps is one piece. There are as many as a kernel has arguments: few.
+Status Session::Impl::stage_pieces() {
+  pieces.clear();
+  const auto take = [&](const void* data, int64_t bytes) {
+    const auto* const begin = static_cast<const std::byte*>(data);
+    if (data == nullptr || bytes <= 0) return;
+    pieces.push_back({begin, begin + bytes});
+    for (size_t i = pieces.size(); i-- > 1 && pieces[i].begin < pieces[i - 1].begin;)
+      std::swap(pieces[i], pieces[i - 1]);
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) take(inputs[i].data, inputs[i].bytes(state.inputs[i].dtype));
+  for (const Output& output : outputs) take(output.data, output.capacity);
+  size_t count = 0;
+  for (const Piece& piece : pieces) {
+    if (count > 0 && piece.begin <= pieces[count - 1].end) {
+      pieces[count - 1].end = std::max(pieces[count - 1].end, piece.end);
+    } else {
+      pieces[count++] = piece;
+    }
+  }
+  pieces.resize(count);
+  if (staged_pieces.size() < count) staged_pieces.resize(count);
+  // Aligned as the caller's memory is.
+  for (size_t k = 0; k < count; ++k) {
+    const auto apart = static_cast<int64_t>(reinterpret_cast<uintptr_t>(pieces[k].begin) % 64);
+    AIPU_RETURN_IF_ERROR(hold(staged_pieces[k], apart + (pieces[k].end - pieces[k].begin)));
+  }
+  return {};
+}
+
+std::byte* Session::Impl::on_piece(const void* data) const {
+  const auto* const at = static_cast<const std::byte*>(data);
+  size_t k = 0;
+  while (at >= pieces[k].end) ++k;
+  return staged_pieces[k].data() + reinterpret_cast<uintptr_t>(pieces[k].begin) % 64 + (at - pieces[k].begin);
+}
+
+Status Session::Impl::send_pieces() {
+  for (const Piece& piece : pieces) {
+    const auto command =
+        DeviceQueues::transfer_in(on_piece(piece.begin), piece.begin, static_cast<size_t>(piece.end - piece.begin));
+    AIPU_RETURN_IF_ERROR(on_device->queues->add(DeviceQueues::kCopies, command, {}).status());
+  }
+  return settle();
 }
 
 Status Session::Impl::play_on_device(uint32_t program) {
@@ -104,96 +171,128 @@ Status Session::Impl::play_on_device(uint32_t program) {
     if (step.error != Step::kFine)
       return Status(plan.errors[step.error]).context(command_text(state, program, command));
     AIPU_RETURN_IF_ERROR(check_time());
-    if (command.engine == fb::Engine::kHost) {
-      AIPU_RETURN_IF_ERROR(settle());
-      TraceEvent event = {&state, program, &command, 0, 1, 1, 0, 0, 0, 0, 0};
-      if (options.profile) event.start_ns = steady_now_ns() - profile_start_ns;
-      AIPU_RETURN_IF_ERROR(run_host(program, command, plan, step));
-      AIPU_RETURN_IF_ERROR(settle());
-      event.duration_ns = steady_now_ns() - profile_start_ns - event.start_ns;
-      if (options.profile) events.push_back(event);
-    } else {
-      AIPU_RETURN_IF_ERROR(enqueue(program, command, plan, step));
-    }
+    collect_waits(program, command, plan, step);
+    AIPU_RETURN_IF_ERROR(command.engine == fb::Engine::kHost ? run_host_on_device(program, command, plan, step)
+                                                             : enqueue(program, command, plan, step));
   }
   return {};
 }
 
-// 1 + the last input that a step reads, which comes to the device after those before it; 0: none.
-uint32_t Session::Impl::last_input(StagePlan& plan, const Step& step) const {
-  if (plan.last_inputs.empty()) {
-    plan.last_inputs.assign(plan.words.size(), 0);
-    for (const StagePlan::Patch& patch : plan.patches) {
-      if (patch.root < layout.output(0)) plan.last_inputs[patch.word] = patch.root + 1;
-    }
-  }
-  const auto first = plan.last_inputs.begin() + step.first_word;
-  return step.word_count == 0 ? 0 : *std::max_element(first, first + step.word_count);
-}
-
-Status Session::Impl::enqueue(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan,
-                              const Step& step) {
-  DeviceQueues& queues = *on_device->queues;
+// What the host does, it does at once: those of its commands that are waited for are done, as are those before them.
+void Session::Impl::collect_waits(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan,
+                                  const Step& step) {
   waits.clear();
   for_each_wait(root, program, command, [&](const fb::Wait& wait) {
     if (wait.engine() != fb::Engine::kHost)
       waits.push_back(device_events[program][static_cast<size_t>(wait.engine())][wait.command()]);
   });
-  if (const uint32_t input = last_input(plan, step); input > 0 && parent == nullptr) {
-    for (uint32_t i = input; i-- > 0;) {
-      if (input_events[i].command == 0) continue;
-      waits.push_back(input_events[i]);
-      break;
+  if (parent != nullptr || stages_pieces()) return;  // all is there
+  if (const uint32_t last = last_sent(plan, step); last > 0) waits.push_back(sent[last - 1]);
+}
+
+// It waits for what it says, while the queues go on with what has been submitted. In virtual time nothing is gained by
+// that, and all that comes before it has to be known.
+Status Session::Impl::run_host_on_device(uint32_t program, const ModelTables::ScheduledCommand& command,
+                                         StagePlan& plan, const Step& step) {
+  AIPU_RETURN_IF_ERROR(time != nullptr ? settle() : await_waits());
+  TraceEvent trace = {&state, program, &command, 0, 1, 1, 0, 0, 0, 0, 0};
+  if (options.profile) trace.start_ns = steady_now_ns() - profile_start_ns;
+  const Context context = {plan.words.data(), 0, 0, 0, 1, backend_error, fault, events};
+  AIPU_RETURN_IF_ERROR(
+      time != nullptr ? run_in_virtual_time(program, command, plan, step, context,
+                                            call_of(plan, step, plan.words.data() + step.first_word, &fault), &trace)
+                      : run_host(program, command, plan, step));
+  if (options.profile) trace.duration_ns = steady_now_ns() - profile_start_ns - trace.start_ns;
+  on_device->next(this, trace);
+  return {};
+}
+
+Status Session::Impl::await_waits() {
+  AIPU_RETURN_IF_ERROR(on_device->queues->submit_all());
+  for (const aipu_device_event& event : waits) {
+    const DeviceQueues::Outcome outcome = on_device->queues->wait_for(event, deadline_ns);
+    if (!outcome.status.ok() || outcome.is_late) return settle();  // says what it was
+  }
+  return check_faults();
+}
+
+// What a kernel could not compute with ends the run, before the host looks at what it left. Launches are done in order.
+Status Session::Impl::check_faults() {
+  for (; on_device->looked < on_device->used; ++on_device->looked) {
+    const DeviceRun::Record& record = on_device->records[on_device->looked];
+    if (!record.is_launch() || record.event.command == 0) continue;
+    if (!on_device->queues->is_done(record.event)) return {};
+    if (record.fault.code != 0) return settle();
+  }
+  return {};
+}
+
+// 1 + the last input or output of a step that has been sent, as it comes to the device after the others; 0: none.
+uint32_t Session::Impl::last_sent(StagePlan& plan, const Step& step) const {
+  if (plan.callers_roots.empty()) {
+    plan.callers_roots.assign(plan.words.size(), 0);
+    for (const StagePlan::Patch& patch : plan.patches) {
+      if (patch.root < sent.size()) plan.callers_roots[patch.word] = patch.root + 1;
     }
   }
-  const Call call = {step,
-                     plan.words.data() + step.first_word,
-                     plan.extents.data() + step.first_word,
-                     plan.writable.data() + step.first_word,
-                     nullptr,
-                     kernel_memory_limit(),
-                     deadline_ns};
-  const bool is_launch = command.engine == fb::Engine::kTec;
-  DeviceRun::Record& record = on_device->next();
-  record.session = this;
-  record.program = program;
-  record.command = &command;
-  record.operations = is_launch ? step.operations : 0;
-  if (options.profile) record.bytes = bytes_of(command, call);
-  aipu_device_command row = is_launch ? launch_of(call, record.fault) : copy_of(call);
-  row.times = options.profile ? &record.times : nullptr;
-  aipu_device_event& event = device_events[program][static_cast<size_t>(command.engine)][command.index];
-  if (is_launch && step.left_out) return enqueue_zeros(call, &event);
-  if (!is_launch && row.rows == 0) {  // nothing to do, but others may wait for it
-    row.width = 0;
+  uint32_t last = 0;
+  for (uint32_t i = 0; i < step.word_count; ++i) {
+    const uint32_t next = plan.callers_roots[step.first_word + i];
+    if (next > last && sent[next - 1].command != 0) last = next;
   }
-  AIPU_ASSIGN_OR_RETURN(event, queues.add(is_launch ? DeviceQueues::kLaunches : DeviceQueues::kCopies, row, waits));
-  record.event = event;
-  return {};
+  return last;
+}
+
+Status Session::Impl::enqueue(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan,
+                              const Step& step) {
+  const Call call = call_of(plan, step, plan.words.data() + step.first_word, nullptr);
+  const bool is_launch = command.engine == fb::Engine::kTec;
+  TraceEvent trace = {&state, program, &command, 0, 1, 1, 0, 0, 0, 0, 0};
+  if (is_launch && !step.left_out) trace.threads = std::min(step.max_tecs, tecs);
+  trace.operations = is_launch ? step.operations : 0;
+  if (options.profile || time != nullptr) trace.bytes = bytes_of(command, call);
+  aipu_device_event& event = device_events[program][static_cast<size_t>(command.engine)][command.index];
+  if (is_launch && step.left_out) return enqueue_zeros(call, trace, &event);
+  aipu_device_command row = is_launch ? launch_of(call) : copy_of(call);
+  if (!is_launch && row.rows == 0) row.width = 0;  // nothing to do, but others may wait for it
+  return add(row, trace, &event);
 }
 
 // What a command that is left out gives.
-Status Session::Impl::enqueue_zeros(const Call& call, aipu_device_event* event) {
-  DeviceQueues& queues = *on_device->queues;
+Status Session::Impl::enqueue_zeros(const Call& call, const TraceEvent& trace, aipu_device_event* event) {
   for (uint32_t i = 0; i < call.step.word_count; ++i) {
     if (call.writable[i] == 0 || call.extents[i] == 0) continue;
     auto* const address = reinterpret_cast<std::byte*>(static_cast<uintptr_t>(call.words[i]));
-    const auto command = DeviceQueues::fill(address, static_cast<size_t>(call.extents[i]));
-    AIPU_ASSIGN_OR_RETURN(*event, queues.add(DeviceQueues::kLaunches, command, waits));
+    AIPU_RETURN_IF_ERROR(add(DeviceQueues::fill(address, static_cast<size_t>(call.extents[i])), trace, event));
   }
   return {};
 }
 
-aipu_device_command Session::Impl::launch_of(const Call& call, aipu_device_fault& fault) const {
+// After `waits`, with a record of it.
+Status Session::Impl::add(aipu_device_command row, const TraceEvent& trace, aipu_device_event* event) {
+  DeviceRun::Record& record = on_device->next(this, trace);
+  row.module = state.module;
+  row.fault = &record.fault;
+  row.running = &record.running;
+  if (options.profile) row.times = &record.times;
+  if (time != nullptr) {
+    row.cycles = &record.cycles;
+    row.bytes = trace.bytes;
+  }
+  AIPU_ASSIGN_OR_RETURN(
+      *event, on_device->queues->add(record.is_launch() ? DeviceQueues::kLaunches : DeviceQueues::kCopies, row, waits));
+  record.event = *event;
+  return {};
+}
+
+aipu_device_command Session::Impl::launch_of(const Call& call) const {
   aipu_device_command row = {};
   row.kind = AIPU_DEVICE_LAUNCH;
-  row.module = state.module;
   row.kernel = call.step.kernel;
   row.max_tecs = call.step.max_tecs;
   row.words = call.words;
   row.extents = call.extents;
   row.writable = call.writable;
-  row.fault = &fault;
   row.operations = call.step.operations;
   row.memory_limit_bytes = call.memory_limit_bytes;
   row.deadline_ns = call.deadline_ns;
@@ -218,7 +317,9 @@ Status Session::Impl::settle() {
   DeviceQueues& queues = *on_device->queues;
   DeviceQueues::Outcome outcome = queues.wait_for_all(deadline_ns);
   Status status = std::move(outcome.status);
-  if (outcome.is_late) status = check_time();
+  if (outcome.is_late || !status.ok()) {
+    if (Status late = check_time(); !late.ok()) status = std::move(late);
+  }
   const bool failed = !status.ok();
   if (failed) queues.cancel();
   const int64_t offset = options.profile ? steady_now_ns() - device->driver().clock_ns(device->handle()) : 0;
@@ -226,24 +327,30 @@ Status Session::Impl::settle() {
     return a.queue == b.queue && a.command == b.command;
   };
   for (size_t i = 0; i < on_device->used; ++i) {
-    const DeviceRun::Record& record = on_device->records[i];
+    DeviceRun::Record& record = on_device->records[i];
+    TraceEvent& trace = record.trace;
     if (record.fault.code != 0) {
       const aipu_fault_record found = {record.fault.code, record.fault.value, record.fault.limit};
-      if (Status fault = record.session->fault_status(record.program, *record.command, found); !fault.ok()) {
+      if (Status stop = record.session->fault_status(trace.program, *trace.command, found); !stop.ok()) {
         if (!failed) queues.cancel();
-        on_device->used = 0;
-        return fault;
+        on_device->clear();
+        return stop;
       }
     }
     if (failed && !outcome.is_late && record.event.command != 0 && same(record.event, outcome.failed))
-      status = std::move(status).context(command_text(record.session->state, record.program, *record.command));
-    if (options.profile && record.times.end_ns != 0) {
-      events.push_back({&record.session->state, record.program, record.command, 0, 1, 1,
-                        record.times.begin_ns + offset - profile_start_ns, record.times.end_ns - record.times.begin_ns,
-                        record.operations, record.bytes, 0});
+      status = std::move(status).context(command_text(*trace.model, trace.program, *trace.command));
+    if (record.event.command != 0 && time != nullptr) {
+      Impl& session = *record.session;
+      const int64_t start = session.ready_at(trace.program, *trace.command);
+      session.end_at(trace.program, *trace.command, start, start + std::max<int64_t>(record.cycles, 0), &trace);
     }
+    if (record.times.end_ns != 0) {
+      trace.start_ns = record.times.begin_ns + offset - profile_start_ns;
+      trace.duration_ns = record.times.end_ns - record.times.begin_ns;
+    }
+    if (options.profile && (record.event.command == 0 || record.times.end_ns != 0)) events.push_back(trace);
   }
-  on_device->used = 0;
+  on_device->clear();
   return status;
 }
 
@@ -284,10 +391,11 @@ Status Session::Impl::bind_run_symbols(const fb::HostCommand& command, const Sta
     const size_t bytes = dtype_bytes(static_cast<DType>(items(root.tensors())[symbol.tensor()]->dtype()));
     here[i] = reinterpret_cast<uintptr_t>(&elements[i]);
     const auto* const source = reinterpret_cast<const std::byte*>(static_cast<uintptr_t>(words[i]));
-    AIPU_ASSIGN_OR_RETURN(last, on_device->queues->add(DeviceQueues::kCopies,
+    AIPU_ASSIGN_OR_RETURN(last, on_device->queues->add(DeviceQueues::kTransfers,
                                                        DeviceQueues::transfer_out(&elements[i], source, bytes), {}));
   }
-  AIPU_RETURN_IF_ERROR(settle());
+  waits.assign(1, last);
+  AIPU_RETURN_IF_ERROR(await_waits());
   bind_symbols(root, here, command.a(), symbols);
   return {};
 }

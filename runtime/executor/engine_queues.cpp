@@ -4,7 +4,8 @@
 //
 // This is done for stretches of commands between those of the host, which bind stages and run others, and batch loops,
 // which have lanes instead. It is off unless asked for: on a CPU the engines share cores, memory and the threads that
-// copies are spread over, so that a copy beside a kernel mostly takes from it what it gains.
+// copies are spread over, so that a copy beside a kernel mostly takes from it what it gains. Measured on two CPUs
+// (runtime/README.md): no model gained, and those of small kernels lost most, to the hand-overs between the threads.
 #include <sched.h>
 
 #include <algorithm>

@@ -140,6 +140,7 @@ Status StagePlanner::fill_dma(const fb::DmaCommand& command, Step* step) {
 
 Status StagePlanner::fill_host(const fb::HostCommand& command, Step*) {
   if (runs_bodies(command.op())) return fill_call(*items(root_.calls())[command.a()]);
+  if (command.op() == fb::HostOp::kText) return fill_text(*items(root_.text_calls())[command.a()]);
   AIPU_RETURN_IF_ERROR(take_words(command.op() == fb::HostOp::kBindSymbols ? command.b() : 1));
   switch (command.op()) {
     case fb::HostOp::kBindSymbols:
@@ -174,7 +175,27 @@ Status StagePlanner::fill_host(const fb::HostCommand& command, Step*) {
     case fb::HostOp::kLoop:
     case fb::HostOp::kScan:
     case fb::HostOp::kBranch:
+    case fb::HostOp::kText:
       break;
+  }
+  return {};
+}
+
+// The words are those that Session::Impl::run_text reads.
+Status StagePlanner::fill_text(const fb::TextCall& call) {
+  const auto inputs = items(call.inputs()), outputs = items(call.outputs());
+  AIPU_RETURN_IF_ERROR(take_words(uint64_t{1} + inputs.size() + outputs.size()));
+  int64_t needed = 1;
+  if (call.needed() != kNone) {
+    AIPU_ASSIGN_OR_RETURN(needed, value(call.needed(), "whether it is needed"));
+  }
+  add_number(needed);
+  for (const bool writes : {false, true}) {
+    const auto tensors = writes ? outputs : inputs;
+    for (uint32_t i = 0; i < tensors.size(); ++i) {
+      AIPU_ASSIGN_OR_RETURN(const Placement placement, place_of(tensors[i]));
+      add_address(placement, 0, writes);
+    }
   }
   return {};
 }

@@ -110,7 +110,9 @@ Status load_on_device(detail::ModelState& state, Meter& meter) {
                         model.native_module,
                         model.native_module_bytes,
                         model.memory_limit_bytes,
-                        model.deadline_ns};
+                        model.deadline_ns,
+                        model.cost_figures,
+                        model.cost_figure_count};
   aipu_device_error error = {};
   void* module = nullptr;
   const int code = device.driver().load(device.handle(), &state.device_model, &module, &error);
@@ -122,7 +124,7 @@ Status load_on_device(detail::ModelState& state, Meter& meter) {
   const auto constants = state.file->section(fb::SectionKind::kConstants);
   AIPU_RETURN_IF_ERROR(state.device_constants.reserve(static_cast<int64_t>(constants.size()), &device));
   state.constants = state.device_constants.data();
-  AIPU_ASSIGN_OR_RETURN(const auto queues, DeviceQueues::open(device));
+  AIPU_ASSIGN_OR_RETURN(const auto queues, DeviceQueues::open(device, true));
   return queues->put(state.device_constants.data(), constants.data(), constants.size(), meter.deadline_ns());
 }
 
@@ -180,6 +182,7 @@ Status load_kernels(detail::ModelState& state, std::string_view requested, bool 
     return unsupported(str_cat("the file has no compiled kernels, which the back end '", name,
                                "' needs; convert the model again, or use --backend interp"));
   }
+  const auto figures = items(model.cost_figures());
   state.backend_model = {state.target.c_str(),
                          model.tec_count(),
                          state.features.data(),
@@ -190,7 +193,9 @@ Status load_kernels(detail::ModelState& state, std::string_view requested, bool 
                          static_cast<uint32_t>(state.kernels.size()),
                          sizeof(aipu_backend_model),
                          meter.bytes_left(),
-                         meter.deadline_ns()};
+                         meter.deadline_ns(),
+                         figures.size() == 0 ? nullptr : figures.vector->data(),
+                         figures.size()};
   if (state.device != nullptr) return load_on_device(state, meter);
   aipu_backend_error error = {};
   void* module = nullptr;
@@ -203,6 +208,28 @@ Status load_kernels(detail::ModelState& state, std::string_view requested, bool 
   return {};
 }
 
+// What the model computes with texts.
+Status open_texts(detail::ModelState& state) {
+  const auto calls = items(state.root().text_calls());
+  state.has_strings = calls.size() > 0;
+  for (const auto* specs : {&state.inputs, &state.outputs}) {
+    for (const TensorSpec& spec : *specs) state.has_strings |= spec.dtype == DType::kString;
+  }
+  if (state.has_strings && state.no_strings)
+    return unsupported("the model has strings, which a sandbox does not pass on; load it without one");
+  state.text_operations.reserve(calls.size());
+  for (uint32_t i = 0; i < calls.size(); ++i) {
+    std::vector<std::string_view> texts;
+    const auto given = items(calls[i]->texts());
+    for (uint32_t k = 0; k < given.size(); ++k) texts.push_back(text(given[k]));
+    const auto numbers = items(calls[i]->numbers());
+    const std::span<const int64_t> all(numbers.size() == 0 ? nullptr : numbers.vector->data(), numbers.size());
+    AIPU_ASSIGN_OR_RETURN(auto operation, TextOperation::open(std::string(text(calls[i]->operation())), texts, all));
+    state.text_operations.push_back(std::move(operation));
+  }
+  return {};
+}
+
 // What callers see of a model, and sessions of its bodies.
 Status describe(detail::ModelState& state, ModelTables tables, uint64_t root_bytes, Meter& meter) {
   const fb::Model& model = state.root();
@@ -212,12 +239,14 @@ Status describe(detail::ModelState& state, ModelTables tables, uint64_t root_byt
   for (uint32_t i = 0; i < inputs.size(); ++i) state.inputs.push_back(spec_of(model, inputs[i]));
   for (uint32_t i = 0; i < outputs.size(); ++i) state.outputs.push_back(spec_of(model, outputs[i]));
   state.tables = std::move(tables);
+  AIPU_RETURN_IF_ERROR(open_texts(state));
   const auto bodies = items(model.bodies());
   for (uint32_t i = 0; i < bodies.size(); ++i) {
     auto body = std::make_unique<detail::ModelState>();
     body->model = bodies[i];
     body->outermost = state.outermost;
     body->name = state.name;
+    body->no_strings = state.no_strings;
     body->backend_name = state.backend_name;
     body->constants = state.constants;
     body->backend = state.backend;
@@ -225,6 +254,7 @@ Status describe(detail::ModelState& state, ModelTables tables, uint64_t root_byt
     body->capabilities = state.capabilities;
     body->module = state.module;
     AIPU_RETURN_IF_ERROR(describe(*body, std::move(state.tables.bodies[i]), root_bytes, meter));
+    state.has_strings |= body->has_strings;
     state.bodies.push_back(std::move(body));
   }
   return {};
@@ -241,7 +271,7 @@ Status describe_for_people(const fb::Model& model, uint64_t root_bytes, Meter& m
     const fb::TensorList& list = *lists[i];
     const uint64_t tensors = list.is_input() ? items(model.inputs()).size() : items(model.outputs()).size();
     if (list.kind() > fb::TensorListKind::MAX || uint64_t{list.first()} + list.count() > tensors ||
-        (list.absent() && list.count() > 0))
+        (list.absent() && list.count() > 0) || (list.kind() >= fb::TensorListKind::kMaps && list.count() != 2))
       return invalid_model(str_cat("the list '", text(list.name()), "' has elements that are not there"));
     description->lists.push_back({std::string(text(list.name())), list.is_input(),
                                   static_cast<TensorList::Kind>(list.kind()), list.absent(), list.first(),
@@ -357,6 +387,7 @@ Result<std::shared_ptr<const Model>> Model::finish(std::unique_ptr<detail::Model
   AIPU_ASSIGN_OR_RETURN(ModelTables tables, check_model(*state->file, &meter));
   state->model = state->outermost = &state->file->root();
   state->name = runtime::text(state->model->model_name());
+  state->no_strings = options.no_strings;
   state->target = runtime::text(state->model->target());
   state->constants = state->file->section(fb::SectionKind::kConstants).data();
   AIPU_RETURN_IF_ERROR(load_kernels(*state, options.backend, options.only_safe_backends, meter));

@@ -11,6 +11,7 @@
 #include "runtime/loader/model_file.h"
 #include "runtime/model.h"
 #include "runtime/sandbox/sandbox.h"
+#include "runtime/text/text_operation.h"
 
 namespace aipu::runtime::detail {
 
@@ -22,6 +23,9 @@ struct ModelState {
   ModelTables tables;
   // Of loops and branches, as model->bodies(). They share the back end's module and the constants.
   std::vector<std::unique_ptr<ModelState>> bodies;
+  std::vector<TextOperation> text_operations;  // as model->text_calls()
+  bool has_strings = false;                    // the model or a body of it
+  bool no_strings = false;                     // it is refused if it does
   std::string name, target, backend_name;
   std::vector<TensorSpec> inputs, outputs;
   ModelDescription description;

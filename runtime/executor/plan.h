@@ -111,8 +111,9 @@ struct StagePlan {
   };
   std::vector<PatchedRoot> patched_roots;  // those that have patches
 
-  // device_run.cpp. Parallel to words, where it is asked for: 1 + the input of the model that an address is in, or 0.
-  std::vector<uint32_t> last_inputs;
+  // device_run.cpp. Parallel to words, where it is asked for: 1 + the root of the input or output of the model that an
+  // address is in, or 0.
+  std::vector<uint32_t> callers_roots;
 };
 
 // `earlier[s]` is the plan of stage s < stage, null if that stage was skipped. Errors name the tensor or command. The

@@ -7,9 +7,9 @@
 
 namespace aipu::runtime {
 
-// On the stack of the thread that launches a command, as long as it runs.
+// Kept by the session that has a command launched, as long as it runs.
 struct RunningKernel {
-  const detail::ModelState& model;
+  const detail::ModelState* model;
   uint32_t program;
   uint32_t command;  // in the buffer of the engine tec
 };

@@ -71,6 +71,11 @@ Status Session::Impl::open() {
     options.memory_limit_bytes = survives ? kUntrustedBytes : machine_memory();
   }
   options.plan_cache = std::max(options.plan_cache, 1);
+  if (state.has_strings) {
+    own_strings = std::make_unique<StringPool>(root);
+    strings = own_strings.get();
+    held_bytes += strings->bytes();
+  }
   if (device != nullptr) return open_on_device();
   services.self = pool.get();
   services.worker_count = pool->size();
@@ -214,12 +219,16 @@ Status Session::Impl::begin() {
     if (state.tables.tensor_stage[items(root.outputs())[static_cast<uint32_t>(i)]] > 0) outputs[i].known = false;
   }
   for (const uint32_t s : run_symbols) symbols[s] = {};
+  if (own_strings != nullptr) AIPU_RETURN_IF_ERROR(number_inputs());
+  if (stages_pieces()) AIPU_RETURN_IF_ERROR(stage_pieces());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const void* data = inputs[i].data == nullptr ? nothing : inputs[i].data;
+    const void* data = inputs[i].memory() == nullptr ? nothing : inputs[i].memory();
     roots[layout.input(static_cast<uint32_t>(i))] = static_cast<std::byte*>(const_cast<void*>(data));
     if (!is_staged()) continue;
-    AIPU_RETURN_IF_ERROR(hold(staged_inputs[i], inputs[i].bytes(state.inputs[i].dtype)));
-    roots[layout.input(static_cast<uint32_t>(i))] = staged_inputs[i].data();
+    const int64_t bytes = inputs[i].bytes(state.inputs[i].dtype);
+    const bool has_piece = stages_pieces() && bytes > 0;
+    AIPU_RETURN_IF_ERROR(hold(staged_inputs[i], has_piece ? 0 : bytes));
+    roots[layout.input(static_cast<uint32_t>(i))] = has_piece ? on_piece(data) : staged_inputs[i].data();
   }
   current_stage = 0;
   bound_at = 0;
@@ -289,8 +298,11 @@ Status Session::Impl::activate(uint32_t stage) {
       AIPU_RETURN_IF_ERROR(hold(output.own, size, is_staged() ? nullptr : device));
       output.result = output.own.data();
     }
-    if (is_staged()) AIPU_RETURN_IF_ERROR(hold(output.staged, size));
-    roots[layout.output(index)] = is_staged() ? output.staged.data() : output.result;
+    const bool has_piece = stages_pieces() && output.data != nullptr && size > 0;
+    if (is_staged()) AIPU_RETURN_IF_ERROR(hold(output.staged, has_piece ? 0 : size));
+    roots[layout.output(index)] = has_piece     ? on_piece(output.data)
+                                  : is_staged() ? output.staged.data()
+                                                : output.result;
   }
   plan.patch(roots);
   return {};
@@ -412,17 +424,22 @@ Status Session::Impl::run_lane(StagePlan& plan, StagePlan::Loop& loop, uint32_t 
   return {};
 }
 
+Call Session::Impl::call_of(const StagePlan& plan, const Step& step, const unsigned long long* words,
+                            aipu_fault_record* to) const {
+  return {step,
+          words,
+          plan.extents.data() + step.first_word,
+          plan.writable.data() + step.first_word,
+          to,
+          kernel_memory_limit(),
+          deadline_ns};
+}
+
 Status Session::Impl::run_command(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan,
                                   const Step& step, const Context& context) {
   if (step.error != Step::kFine) return Status(plan.errors[step.error]).context(command_text(state, program, command));
   AIPU_RETURN_IF_ERROR(check_time());
-  const Call call = {step,
-                     context.words + (step.first_word - context.first_word),
-                     plan.extents.data() + step.first_word,
-                     plan.writable.data() + step.first_word,
-                     &context.fault,
-                     kernel_memory_limit(),
-                     deadline_ns};
+  const Call call = call_of(plan, step, context.words + (step.first_word - context.first_word), &context.fault);
   uint32_t threads = 1;
   if (!options.profile && time == nullptr) return carry_out(program, command, plan, step, context, call, &threads);
   TraceEvent event = {&state, program, &command, context.sample, context.lanes, threads, 0, 0, 0, 0, context.lane};
@@ -446,7 +463,7 @@ Status Session::Impl::carry_out(uint32_t program, const ModelTables::ScheduledCo
         break;
       }
       const bool alone = context.lanes > 1;
-      const RunningKernel running = {state, program, command.index};
+      const RunningKernel running = {&state, program, command.index};
       const RunningScope scope(&running);
       const int code = alone ? run_tec_alone(*state.backend, backend_session, call, context.lane, &context.error)
                              : run_tec(*state.backend, backend_session, call, &context.error);
@@ -512,6 +529,8 @@ Status Session::Impl::run_host(uint32_t program, const ModelTables::ScheduledCom
       return run_call(host, plan, step);
     case fb::HostOp::kFetch:
       return fetch(host, plan, step);
+    case fb::HostOp::kText:
+      return run_text(host, plan, step);
   }
   return internal_error("a host command that check_model() refuses has been reached");
 }
@@ -581,6 +600,7 @@ Status Session::bind_output(size_t index, void* data, size_t bytes) try {
   if (!use) return used_by_another_thread();
   if (index >= impl_->outputs.size()) return invalid_argument(str_cat("output ", index, " of ", impl_->outputs.size()));
   const TensorSpec& spec = impl_->state.outputs[index];
+  AIPU_RETURN_IF_ERROR(check_output_type(spec, data));
   if (!impl_->options.arguments_of_a_kernel) AIPU_RETURN_IF_ERROR(check_output_memory(spec, data, bytes));
   Impl::Output& output = impl_->outputs[index];
   output.data = data;
@@ -618,7 +638,7 @@ Status Session::Impl::run_bound() {
   if (time != nullptr) time->begin_run();
   AIPU_RETURN_IF_ERROR(run_program(0));
   if (time != nullptr) last_cycles = time->makespan();
-  return {};
+  return own_strings != nullptr ? tell_texts() : Status();
 }
 
 Status Session::run() try {
@@ -650,7 +670,7 @@ Result<TensorView> Session::output(size_t index) const try {
   AIPU_RETURN_IF_ERROR(check_idle());
   if (sandbox_) return sandbox_->output(index);
   AIPU_ASSIGN_OR_RETURN(const auto shape, output_shape(index));
-  return TensorView{impl_->state.outputs[index].dtype, shape, impl_->outputs[index].result};
+  return TensorView{impl_->state.outputs[index].dtype, shape, impl_->outputs[index].shown()};
 } catch (...) {
   return current_exception_status();
 }

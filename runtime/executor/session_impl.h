@@ -19,6 +19,7 @@
 #include "runtime/executor/model_state.h"
 #include "runtime/executor/plan.h"
 #include "runtime/executor/run_queue.h"
+#include "runtime/executor/string_pool.h"
 #include "runtime/executor/trace.h"
 #include "runtime/executor/virtual_time.h"
 #include "runtime/executor/worker_pool.h"
@@ -31,6 +32,8 @@ struct Session::Impl {
     std::vector<int64_t> shape;
     const void* data = nullptr;
     bool bound = false;
+    TensorBuffer numbers;  // of strings, as kernels see them
+    const void* memory() const { return numbers.data() != nullptr ? numbers.data() : data; }
     int64_t bytes(DType dtype) const {  // of shapes that a plan was made for
       return tensor_bytes(dtype, shape).value_or(0);
     }
@@ -41,9 +44,12 @@ struct Session::Impl {
     TensorBuffer own;
     std::byte* result = nullptr;  // in one of the two, once it is known
     TensorBuffer staged;          // on a device, whose bodies have no need of it
+    TensorBuffer texts;           // of strings, as callers see them
     std::vector<int64_t> shape;
     int64_t size = 0;
     bool known = false;
+    bool is_text = false, has_texts = false;
+    const std::byte* shown() const { return !is_text ? result : has_texts ? texts.data() : nullptr; }
   };
 
   Impl* const parent = nullptr;
@@ -100,6 +106,14 @@ struct Session::Impl {
   };
   std::vector<Lane> lanes;
 
+  // session_strings.cpp. Null: the model has none.
+  std::unique_ptr<StringPool> own_strings;
+  StringPool* strings = nullptr;  // the session's, which bodies share
+  Result<int64_t> number_of(std::string_view text);
+  Status number_inputs();
+  Status tell_texts();
+  Status run_text(const fb::HostCommand& command, const StagePlan& plan, const Step& step);
+
   // engine_queues.cpp. Two threads, for tec and dma; null: engines take turns.
   std::unique_ptr<WorkerPool> own_beside;
   WorkerPool* beside = nullptr;  // the session's, which bodies share
@@ -117,7 +131,18 @@ struct Session::Impl {
   std::unique_ptr<DeviceRun, CloseDeviceRun> own_on_device;
   DeviceRun* on_device = nullptr;  // the session's, which bodies share
   std::vector<TensorBuffer> staged_inputs;
-  std::vector<aipu_device_event> input_events;
+  std::vector<aipu_device_event> sent;  // by root: the transfers of inputs and outputs to the device
+  // Arguments of kernels (SessionOptions::arguments_of_a_kernel) may overlap, and what is not written of them stays:
+  // the pieces of the caller's memory that they are in, ascending, and each of these on the device.
+  struct Piece {
+    const std::byte *begin, *end;
+  };
+  std::vector<Piece> pieces;
+  std::vector<TensorBuffer> staged_pieces;
+  bool stages_pieces() const { return is_staged() && options.arguments_of_a_kernel; }
+  Status stage_pieces();
+  std::byte* on_piece(const void* data) const;
+  Status send_pieces();
   std::vector<std::array<std::vector<aipu_device_event>, 2>> device_events;  // per program, engine, command
   std::vector<aipu_device_event> waits;                                      // of the command at hand
   bool is_staged() const { return device != nullptr && parent == nullptr; }
@@ -127,10 +152,16 @@ struct Session::Impl {
   Status play_on_device(uint32_t program);
   Status send_inputs();
   Status fetch_outputs();
-  uint32_t last_input(StagePlan& plan, const Step& step) const;
+  uint32_t last_sent(StagePlan& plan, const Step& step) const;
+  void collect_waits(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step);
+  Status run_host_on_device(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan,
+                            const Step& step);
+  Status await_waits();
+  Status check_faults();
   Status enqueue(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step);
-  Status enqueue_zeros(const ::aipu::runtime::Call& call, aipu_device_event* event);
-  aipu_device_command launch_of(const ::aipu::runtime::Call& call, aipu_device_fault& fault) const;
+  Status enqueue_zeros(const ::aipu::runtime::Call& call, const TraceEvent& trace, aipu_device_event* event);
+  Status add(aipu_device_command row, const TraceEvent& trace, aipu_device_event* event);
+  aipu_device_command launch_of(const ::aipu::runtime::Call& call) const;
   static aipu_device_command copy_of(const ::aipu::runtime::Call& call);
   Status settle();
   // Between memory of the host's and that of tensors, or within the latter.
@@ -157,6 +188,7 @@ struct Session::Impl {
         tecs(caller.tecs),
         held_bytes(caller.held_bytes),
         time(caller.time),
+        strings(caller.strings),
         beside(caller.beside),
         device(caller.device),
         on_device(caller.on_device) {}
@@ -219,9 +251,14 @@ struct Session::Impl {
   // The same without virtual time and profile.
   Status carry_out(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step,
                    const Context& context, const ::aipu::runtime::Call& call, uint32_t* threads);
+  ::aipu::runtime::Call call_of(const StagePlan& plan, const Step& step, const unsigned long long* words,
+                                aipu_fault_record* to) const;
   // Of the tensors of a command, each once; of a copy both ways.
   static int64_t bytes_of(const ModelTables::ScheduledCommand& command, const ::aipu::runtime::Call& call);
   void open_virtual_time();
+  int64_t ready_at(uint32_t program, const ModelTables::ScheduledCommand& command) const;
+  void end_at(uint32_t program, const ModelTables::ScheduledCommand& command, int64_t start, int64_t end,
+              TraceEvent* event);
   Status run_in_virtual_time(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan,
                              const Step& step, const Context& context, ::aipu::runtime::Call call, TraceEvent* event);
   // Of all expressions, for messages; plans have what runs need.

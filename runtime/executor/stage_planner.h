@@ -56,6 +56,7 @@ class StagePlanner {
   Status fill_dma(const fb::DmaCommand& command, Step* step);
   Status fill_host(const fb::HostCommand& command, Step* step);
   Status fill_call(const fb::Call& call);
+  Status fill_text(const fb::TextCall& call);
   void sort_patches();
 
   static Result<int64_t> value_in(const ExpressionValues& values, uint32_t expression, std::string_view what) {

@@ -25,6 +25,7 @@ Result<std::shared_ptr<Run>> Session::submit(std::span<const TensorView> inputs,
   }
   run->outputs.resize(output_specs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
+    AIPU_RETURN_IF_ERROR(check_output_type(output_specs[i], outputs[i].data));
     if (!any_alignment && outputs[i].data != nullptr)
       AIPU_RETURN_IF_ERROR(check_output_memory(output_specs[i], outputs[i].data, outputs[i].bytes));
     run->outputs[i].given = outputs[i];
@@ -63,11 +64,12 @@ Status Session::Impl::play(Run::Impl& run) {
       Run::Impl::Output& result = run.outputs[i];
       result.dtype = state.outputs[i].dtype;
       result.shape = outputs[i].shape;
-      result.data = outputs[i].result;
+      result.data = outputs[i].shown();
       if (result.given.data != nullptr) continue;
       // The memory goes with the result.
-      held_bytes -= outputs[i].own.size();
-      std::swap(result.own, outputs[i].own);
+      TensorBuffer& memory = result.dtype == DType::kString ? outputs[i].texts : outputs[i].own;
+      held_bytes -= memory.size();
+      std::swap(result.own, memory);
     }
     return {};
   });

@@ -36,6 +36,8 @@ std::string_view host_name(fb::HostOp op) {
       return "branch";
     case fb::HostOp::kFetch:
       return "fetch";
+    case fb::HostOp::kText:
+      return "text";
   }
   return "?";
 }

@@ -6,8 +6,9 @@
 //  - the ends of the commands that it waits for,
 //  - the moment from which it can be known: a stage cannot be submitted before its symbols have been read, a sample of
 //    a batch loop or an iteration of a body not before the one before it is done, whose memory it takes over.
-// It takes as long as the back end's timing model says; commands of the host take none of their own, and those that
-// run other commands last until these are done. The makespan is the time of the last end.
+// It takes as long as the back end's timing model says. A command of the host takes what the target says that one takes
+// (Figures::host of base/npu_timing.h), and then what it runs; each further iteration of a loop takes as much again.
+// The makespan is the time of the last end. Inputs are where the device reads them, outputs stay where it writes them.
 #pragma once
 
 #include <algorithm>
@@ -20,6 +21,9 @@ namespace aipu::runtime {
 class VirtualTime {
  public:
   static constexpr size_t kEngines = 3;  // as fb::Engine: tec, dma, host
+
+  explicit VirtualTime(int64_t host_cycles) : host_cycles_(host_cycles) {}
+  int64_t host_cycles() const { return host_cycles_; }
 
   // Everything before is over.
   void begin_run() {
@@ -35,6 +39,11 @@ class VirtualTime {
   int64_t makespan() const { return latest_ - run_start_; }
   // What comes now begins after all that has been played in the present scope.
   void barrier() { floor_ = std::max(floor_, latest_); }
+  // That, once the host has decided on it.
+  void decide() {
+    latest_ += host_cycles_;
+    barrier();
+  }
 
   // Commands that begin together, not before `start`: the samples of a batch loop, or what a command runs.
   class Scope {
@@ -58,6 +67,7 @@ class VirtualTime {
   };
 
  private:
+  int64_t host_cycles_;
   std::array<int64_t, kEngines> clocks_ = {};
   int64_t floor_ = 0;   // nothing begins earlier
   int64_t latest_ = 0;  // end, in the scope

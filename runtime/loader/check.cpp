@@ -1,4 +1,5 @@
 #include "runtime/loader/check.h"
+#include "runtime/base/npu_timing.h"
 
 #include "runtime/loader/checker.h"
 #include "runtime/loader/expressions.h"
@@ -10,8 +11,8 @@ Result<ModelTables> Checker::run(Meter* meter) {
   for (const auto check :
        {&Checker::check_expressions, &Checker::check_symbols, &Checker::check_tensors, &Checker::check_interface,
         &Checker::check_kernels, &Checker::check_sequences, &Checker::find_stages, &Checker::check_constants,
-        &Checker::check_views, &Checker::check_commands, &Checker::check_program_tree, &Checker::schedule,
-        &Checker::check_batch_loops}) {
+        &Checker::check_views, &Checker::check_texts, &Checker::check_commands, &Checker::check_program_tree,
+        &Checker::schedule, &Checker::check_batch_loops}) {
     AIPU_RETURN_IF_ERROR((this->*check)());
     if (meter != nullptr) AIPU_RETURN_IF_ERROR(meter->check_time());
   }
@@ -82,8 +83,8 @@ Status Checker::check_tensors() {
     const fb::Tensor& tensor = *tensors[i];
     if (tensor.dtype() == 0 || tensor.dtype() >= kDTypeCount)
       return bad(tensor_text(model_, i), " has the unknown dtype ", static_cast<int>(tensor.dtype()));
-    if (static_cast<DType>(tensor.dtype()) == DType::kString)
-      return unsupported(str_cat(tensor_text(model_, i), " holds strings, which this runtime cannot do"));
+    if (is_body_ && static_cast<DType>(tensor.dtype()) == DType::kString)
+      return bad(tensor_text(model_, i), " of a body has texts, which only inputs and outputs of the model can have");
     if (tensor.kind() > fb::TensorKind::MAX)
       return bad(tensor_text(model_, i), " has the unknown kind ", static_cast<int>(tensor.kind()));
     const auto shape = items(tensor.shape());
@@ -159,6 +160,13 @@ Status Checker::check_kernels() {
   if (is_body_ && (kernels.size() != 0 || items(model_.sections()).size() != 0))
     return bad("it has kernels or sections of its own");
   if (model_.tec_count() > kMaxTecs) return bad("the model wants ", model_.tec_count(), " TECs; at most ", kMaxTecs);
+  const auto figures = items(model_.cost_figures());
+  for (uint32_t i = 0; i < figures.size(); ++i) {
+    const bool may_be_none = i < npu_timing::kCommandFigures.size() &&
+                             npu_timing::kCommandFigures[i] == &npu_timing::Figures::host && figures[i] == 0;
+    if (!may_be_none && !(figures[i] >= npu_timing::kLeastFigure && figures[i] <= npu_timing::kMostFigure))
+      return bad("cost figure ", i, " is out of range");
+  }
   for (uint32_t i = 0; i < kernels.size(); ++i) {
     const fb::Kernel& kernel = *kernels[i];
     const std::string name = str_cat("kernel ", i, " '", text(kernel.name()), "'");
@@ -357,7 +365,8 @@ int64_t Checker::bytes_of_tables() const {
   }
   constexpr int64_t kPerCommand = 2 * sizeof(ModelTables::ScheduledCommand) + 32;
   constexpr int64_t kPerStage = 4 * sizeof(std::vector<uint32_t>) + 64;
-  return items(model_.expressions()).size() * int64_t{24} + items(model_.symbols()).size() * int64_t{48} +
+  return items(model_.text_calls()).size() * int64_t{64} + items(model_.string_pool()).size() * int64_t{64} +
+         items(model_.expressions()).size() * int64_t{24} + items(model_.symbols()).size() * int64_t{48} +
          items(model_.tensors()).size() * int64_t{64} + programs.size() * int64_t{64} + commands * kPerCommand +
          host_commands * (kPerCommand + kPerStage) +
          items(model_.batch_loops()).size() * int64_t{2 * sizeof(ModelTables::BatchLoop)};

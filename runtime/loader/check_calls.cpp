@@ -1,4 +1,4 @@
-// Calls fit the bodies that they run.
+// Calls fit the bodies that they run; operations on texts have their tensors.
 #include "runtime/loader/checker.h"
 
 namespace aipu::runtime {
@@ -119,6 +119,36 @@ Status Checker::check_calls() {
       return bad(fetch.place.text(), " fetches a result of another type");
   }
   return {};
+}
+
+// What the calls hold is in the file as often as it is used: a small file cannot describe much by sharing it.
+Status Checker::check_texts() {
+  const auto pool = items(model_.string_pool());
+  if (pool.size() > 0 && (is_body_ || !text(pool[0]).empty()))
+    return bad("the strings of the model do not begin with the empty one, or are a body's");
+  const auto calls = items(model_.text_calls());
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < calls.size(); ++i) {
+    const auto texts = items(calls[i]->texts());
+    for (uint32_t k = 0; k < texts.size(); ++k) bytes += sizeof(uint32_t) + text(texts[k]).size();
+    bytes += sizeof(uint32_t) * (uint64_t{items(calls[i]->inputs()).size()} + items(calls[i]->outputs()).size());
+    bytes += sizeof(int64_t) * items(calls[i]->numbers()).size() + text(calls[i]->operation()).size();
+  }
+  if (bytes > file_.root_bytes()) return bad("operations on texts share what they are given");
+  return {};
+}
+
+Status Checker::check_text_call(const CommandPlace& place, uint32_t index) {
+  const auto calls = items(model_.text_calls());
+  text_call_is_used_.resize(calls.size());
+  if (index >= calls.size()) return bad(place.text(), " runs operation ", index, " on texts of ", calls.size());
+  if (text_call_is_used_[index]) return bad("operation ", index, " on texts is run from two places");
+  text_call_is_used_[index] = true;
+  const fb::TextCall& call = *calls[index];
+  const auto inputs = items(call.inputs()), outputs = items(call.outputs());
+  for (uint32_t i = 0; i < inputs.size(); ++i) AIPU_RETURN_IF_ERROR(check_tensor_use(place, inputs[i], false));
+  for (uint32_t i = 0; i < outputs.size(); ++i) AIPU_RETURN_IF_ERROR(check_tensor_use(place, outputs[i], true));
+  return call.needed() == kNone ? Status() : check_expression_use(place, call.needed());
 }
 
 }  // namespace aipu::runtime

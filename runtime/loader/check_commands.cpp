@@ -162,6 +162,9 @@ Status Checker::check_host(const CommandPlace& place, const fb::HostCommand& com
       fetches_.push_back({place, command.a(), command.b(), command.c()});
       break;
     }
+    case fb::HostOp::kText:
+      AIPU_RETURN_IF_ERROR(check_text_call(place, command.a()));
+      break;
     default:
       return bad(place.text(), " has the unknown op ", static_cast<int>(command.op()));
   }

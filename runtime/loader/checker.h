@@ -78,6 +78,8 @@ class Checker {
                                  stage_starts_.begin());
   }
 
+  Status check_texts();
+  Status check_text_call(const CommandPlace& place, uint32_t index);
   Status check_calls();
   Status check_call(uint32_t index, const CallCommand& command);
   Status check_call_input(const CommandPlace& place, uint32_t tensor, const fb::Model& body, uint32_t input,
@@ -92,7 +94,7 @@ class Checker {
     uint32_t call, result, tensor;
   };
   std::vector<Fetch> fetches_;
-  std::vector<bool> body_is_used_;
+  std::vector<bool> body_is_used_, text_call_is_used_;
   ModelTables tables_;
   uint32_t expression_count_ = 0;
   uint32_t tensor_count_ = 0;

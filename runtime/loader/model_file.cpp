@@ -149,6 +149,25 @@ Status check_sections_apart(Items<flatbuffers::Offset<fb::Section>> sections) {
   return {};
 }
 
+// The verifier of FlatBuffers does not look at the alignment of elements of vectors. Its own limit of nested tables
+// bounds the depth.
+bool are_elements_aligned(const fb::Model& model) {
+  const auto aligned = [](const auto* vector) {
+    return vector == nullptr || vector->size() == 0 || reinterpret_cast<uintptr_t>(vector->Data()) % 8 == 0;
+  };
+  if (!aligned(model.expressions()) || !aligned(model.arguments()) || !aligned(model.cost_figures())) return false;
+  const auto kernels = items(model.kernels());
+  for (uint32_t i = 0; i < kernels.size(); ++i)
+    if (!aligned(kernels[i]->addressable_bytes())) return false;
+  const auto calls = items(model.text_calls());
+  for (uint32_t i = 0; i < calls.size(); ++i)
+    if (!aligned(calls[i]->numbers())) return false;
+  const auto bodies = items(model.bodies());
+  for (uint32_t i = 0; i < bodies.size(); ++i)
+    if (!are_elements_aligned(*bodies[i])) return false;
+  return true;
+}
+
 bool is_aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 64 == 0; }
 
 }  // namespace
@@ -218,12 +237,7 @@ Status ModelFile::verify(VerifyLevel level, Meter* meter, std::string_view trust
                                kFormatVersion, "; convert the model again with a matching aipugb"));
   }
 
-  // The verifier of FlatBuffers does not look at the alignment of structs in vectors.
-  const auto aligned = [](const auto* vector) {
-    return vector == nullptr || vector->size() == 0 || reinterpret_cast<uintptr_t>(vector->Data()) % 8 == 0;
-  };
-  if (!aligned(root_->expressions()) || !aligned(root_->arguments()))
-    return invalid_model("the file's tables are malformed (misaligned structs)");
+  if (!are_elements_aligned(*root_)) return invalid_model("the file's tables are malformed (misaligned structs)");
 
   if (ReferencedBytes::of(*root_) > root_end)
     return invalid_model("the file's tables are malformed (parts of them are used more than once)");

@@ -248,6 +248,7 @@ Status run(bool verify_all, const Budget& load) {
   LoadOptions options = LoadOptions::untrusted();
   options.in_place = true;
   options.verify_all = verify_all;
+  options.no_strings = true;
   options.budget = load;
   AIPU_ASSIGN_OR_RETURN(const auto model, runtime::Model::from_bytes(entry.file(), options));
   Writer writer = begin_answer(ErrorCode::kOk, Last::kNo);

@@ -76,6 +76,7 @@ bool read_specs(Reader& reader, std::vector<TensorSpec>* specs) {
   for (TensorSpec& spec : *specs) {
     spec.name = reader.text();
     spec.dtype = static_cast<DType>(reader.count(kDTypeCount - 1));
+    if (spec.dtype == DType::kString) return false;  // whose elements would be pointers
     spec.shape.resize(reader.count(kMostRank));
     for (DimSpec& dim : spec.shape) {
       dim.extent = std::max<int64_t>(reader.number(), -1);
@@ -102,7 +103,7 @@ bool read_lists(Reader& reader, Interface* interface) {
   for (TensorList& list : interface->description.lists) {
     list.name = reader.text();
     list.is_input = reader.count(1) != 0;
-    list.kind = static_cast<TensorList::Kind>(reader.count(static_cast<uint32_t>(TensorList::Kind::kOptionalSequence)));
+    list.kind = static_cast<TensorList::Kind>(reader.count(static_cast<uint32_t>(TensorList::Kind::kMap)));
     list.absent = reader.count(1) != 0;
     list.first = reader.count(kMostTensors);
     const auto& tensors = list.is_input ? interface->inputs : interface->outputs;

@@ -1,11 +1,7 @@
 #include "runtime/signature/signature.h"
 
-#include <dlfcn.h>
-#include <unistd.h>
-
 #include <cstring>
 #include <memory>
-#include <mutex>
 
 #include "runtime/backends/own_folders.h"
 #include "runtime/base/file.h"
@@ -16,30 +12,12 @@ namespace {
 
 static_assert(kSignerKeyBytes == AIPU_SIGNATURE_KEY_BYTES && kSignatureBytes == AIPU_SIGNATURE_BYTES);
 
-constexpr std::string_view kFile = "libaipu_signature.so";
-
 Result<const aipu_signature_library*> find_library() {
-  static std::mutex mutex;
-  static const aipu_signature_library* loaded = nullptr;
-  const std::lock_guard lock(mutex);
-  if (loaded != nullptr) return loaded;
-  std::string places;
-  // Not from AIPU_BACKEND_PATH or the library path: who says what is trusted is not chosen by the environment.
-  for (const std::string& folder : own_folders()) {
-    const std::string path = str_cat(folder, "/", kFile);
-    places += (places.empty() ? "" : ", ") + folder;
-    if (::access(path.c_str(), R_OK) != 0) continue;
-    void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) return io_error(str_cat("cannot load what checks signatures: ", ::dlerror()));
-    const auto function = reinterpret_cast<aipu_signature_function>(::dlsym(library, AIPU_SIGNATURE_SYMBOL));
-    const aipu_signature_library* table = function == nullptr ? nullptr : function();
-    if (table == nullptr || table->api_version != AIPU_SIGNATURE_API_VERSION) {
-      ::dlclose(library);
-      return unsupported(str_cat("'", path, "' is not the library of signatures of this runtime's version"));
-    }
-    return loaded = table;
-  }
-  return unsupported(str_cat("signatures need ", kFile, ", which was not installed: it is in none of: ", places));
+  AIPU_ASSIGN_OR_RETURN(void* const symbol, own_function("libaipu_signature.so", AIPU_SIGNATURE_SYMBOL, "signatures"));
+  const aipu_signature_library* table = reinterpret_cast<aipu_signature_function>(symbol)();
+  if (table == nullptr || table->api_version != AIPU_SIGNATURE_API_VERSION)
+    return unsupported("libaipu_signature.so is not the library of signatures of this runtime's version");
+  return table;
 }
 
 Status key_error(std::string_view name, const char* what) { return invalid_argument(str_cat(name, ": ", what)); }

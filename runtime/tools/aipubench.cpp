@@ -94,8 +94,14 @@ class Bench {
     options_.limits.apply(&session_options);
     session_options.profile = true;
     session_options.overlap = options_.overlap;
+    session_options.cycles = !options_.overlap;
     AIPU_ASSIGN_OR_RETURN(const auto session, runtime::Session::create(model_, session_options));
     AIPU_RETURN_IF_ERROR(bind_all(*session, inputs_));
+    if (session_options.cycles) {
+      // Of a device that has a timing model the time of this machine says nothing.
+      AIPU_RETURN_IF_ERROR(session->run());
+      if (const auto cycles = session->cycles(); cycles) return layers_in_cycles(*session, *cycles);
+    }
     for (int i = 0; i < 3; ++i) AIPU_RETURN_IF_ERROR(session->run());
     session->clear_profile();
     constexpr size_t kMaxRows = 2'000'000;
@@ -114,6 +120,17 @@ class Bench {
                            " bytes of arena\n", profile.text);
     result_.threads = session->threads();
     result_.runs = runs;
+    return profile;
+  }
+
+  // One run is all there is to know: virtual time does not vary.
+  Result<LayerProfile> layers_in_cycles(const runtime::Session& session, int64_t cycles) {
+    LayerProfile profile = cycle_profile(session.profile(), cycles, options_.layers_by_time, options_.all_layers);
+    profile.text = str_cat(options_.model, ": one run on ", model_->target(), ", cycles by '", model_->backend(), "', ",
+                           session.arena_bytes(), " bytes of arena\n", profile.text);
+    result_.threads = session.threads();
+    result_.runs = 1;
+    result_.cycles = cycles;
     return profile;
   }
 
@@ -390,7 +407,8 @@ void add_options(Tool& tool, Options& options) {
       ->capture_default_str()
       ->group(group);
   group = "What to show";
-  app.add_flag("--layers", options.layers, "where the time goes: a line per command instead of latencies")
+  app.add_flag("--layers", options.layers,
+               "where the time goes: a line per command instead of latencies; of an NPU in cycles")
       ->group(group);
   app.add_flag("--layers-by-time", options.layers_by_time, "the same, slowest first")->group(group);
   app.add_flag("--all-layers", options.all_layers, "the same without summing up the small ones")->group(group);

@@ -1,10 +1,11 @@
-// aipurun: runs an aipu.bin once.
+// aipurun: runs an aipu.bin once, or over a data set.
 #include <cstdio>
 
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/tools/cli.h"
 #include "runtime/tools/compare.h"
+#include "runtime/tools/dataset.h"
 #include "runtime/tools/inputs.h"
 #include "runtime/tools/limits.h"
 
@@ -14,7 +15,8 @@ namespace {
 struct Options {
   std::string model;
   std::vector<std::string> inputs, expects, shapes;
-  std::string output_dir, profile, backend;
+  std::string output_dir, profile, backend, dataset;
+  std::vector<std::string> dataset_options;
   Tolerance tolerance;
   Limits limits;
   int threads = 0;
@@ -135,6 +137,8 @@ Status run(const Tool& tool, const Options& options, bool* all_equal) {
 void add_options(Tool& tool, Options& options) {
   CLI::App& app = tool.app;
   app.add_option("model", options.model, "an aipu.bin")->required()->type_name("FILE");
+  app.add_option("options", options.dataset_options, "behind --: more options of --dataset, such as -- --batch 8")
+      ->type_name("WORD");
   const char* group = "What goes in";
   add_list(app, "--input", options.inputs, "NAME=FILE.npy: value of an input")->type_name("NAME=FILE")->group(group);
   app.add_flag("--random", options.random, "make up inputs that are not given")->group(group);
@@ -142,6 +146,11 @@ void add_options(Tool& tool, Options& options) {
   add_list(app, "--shape", options.shapes,
            "NAME=1x3x224x224: shape of a made-up input; symbols that are not given are 1")
       ->type_name("NAME=SHAPE")
+      ->group(group);
+  app.add_option("--dataset", options.dataset,
+                 "run over a folder, .npz, .npy, list (.txt), table, or - for paths on the standard input, by "
+                 "python3 -m aipu.batch, which batches and goes on where a run was ended; results go to --output-dir")
+      ->type_name("PATH")
       ->group(group);
   group = "What comes out";
   app.add_option("--output-dir", options.output_dir, "folder for the outputs, as NAME.npy")
@@ -182,8 +191,22 @@ void add_options(Tool& tool, Options& options) {
 }
 
 // Options that would change nothing.
+std::string dataset_usage_error(const Tool& tool, const Options& options) {
+  if (options.output_dir.empty()) return "--dataset writes results: give --output-dir DIR";
+  for (const CLI::Option* option : tool.app.get_options()) {
+    static constexpr std::string_view kTaken[] = {"--dataset", "--output-dir", "--threads",
+                                                  "--quiet",   "model",        "options"};
+    const std::string name = option->get_name();
+    if (option->count() > 0 && std::find(std::begin(kTaken), std::end(kTaken), name) == std::end(kTaken))
+      return name + " is of a single run; --dataset takes the options of python3 -m aipu.batch behind --";
+  }
+  return "";
+}
+
 std::string usage_error(const Tool& tool, const Options& options) {
   const auto given = [&](const char* option) { return tool.app.count(option) > 0; };
+  if (given("--dataset")) return dataset_usage_error(tool, options);
+  if (!options.dataset_options.empty()) return "The following argument was not expected: " + options.dataset_options[0];
   if (!options.random && given("--seed")) return "--seed is of --random, which is not given";
   if (!options.random && given("--shape")) return "--shape is of inputs made up by --random, which is not given";
   if (options.expects.empty() && (given("--rtol") || given("--atol")))
@@ -196,9 +219,18 @@ std::string usage_error(const Tool& tool, const Options& options) {
   return "";
 }
 
+Status run_over(const Tool& tool, const Options& options) {
+  DatasetRun run{options.model, options.dataset, options.output_dir, options.dataset_options};
+  if (tool.app.count("--threads") > 0)
+    run.options.insert(run.options.end(), {"--threads", std::to_string(options.threads)});
+  if (options.quiet) run.options.emplace_back("--quiet");
+  return run_dataset(run);
+}
+
 int main_body(const Tool& tool, const Options& options) {
   if (const std::string error = usage_error(tool, options); !error.empty()) return tool.fail_usage(error);
   warn_of_threads(tool, options.threads);
+  if (!options.dataset.empty()) return tool.fail(run_over(tool, options));
   bool all_equal = true;
   const Status status = run(tool, options, &all_equal);
   if (!status.ok()) return tool.fail(status);
@@ -211,7 +243,9 @@ int main_body(const Tool& tool, const Options& options) {
 int main(int argc, char** argv) {
   aipu::runtime::enable_crash_reports();
   aipu::tools::Options options;
-  aipu::tools::Tool tool("aipurun", "Runs an aipu.bin once. Outputs are summarised, written and compared as asked for.",
+  aipu::tools::Tool tool("aipurun",
+                         "Runs an aipu.bin once, or over a data set. Outputs are summarised, written and compared as "
+                         "asked for.",
                          "resnet18.aipu.bin --input input=image.npy --output-dir out");
   aipu::tools::add_options(tool, options);
   return tool.run(argc, argv, [&] { return aipu::tools::main_body(tool, options); });

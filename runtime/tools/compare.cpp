@@ -7,6 +7,8 @@
 
 #include "runtime/base/half.h"
 #include "runtime/base/stored_type.h"
+#include "runtime/base/text.h"
+#include "runtime/session.h"
 
 namespace aipu::tools {
 namespace {
@@ -106,6 +108,32 @@ struct Elements {
   const std::byte* data;
 };
 
+std::span<const runtime::StringView> texts_of(const TensorSpan& tensor, int64_t count) {
+  return {static_cast<const runtime::StringView*>(tensor.data), static_cast<size_t>(count)};
+}
+
+std::string shown(const runtime::StringView& text) {
+  constexpr size_t kMost = 40;
+  const std::string_view all(text.data, text.size);
+  return str_cat("'", printable(all.substr(0, kMost)), all.size() > kMost ? "...'" : "'");
+}
+
+void compare_texts(const TensorSpan& found, const TensorSpan& expected, int64_t count, Comparison* result) {
+  const auto f = texts_of(found, count), e = texts_of(expected, count);
+  int64_t wrong = 0, first = 0;
+  for (int64_t i = count; i-- > 0;) {
+    const auto k = static_cast<size_t>(i);
+    if (std::string_view(f[k].data, f[k].size) == std::string_view(e[k].data, e[k].size)) continue;
+    ++wrong;
+    first = i;
+  }
+  result->equal = wrong == 0;
+  if (wrong == 0) return;
+  result->message =
+      str_cat(wrong, " of ", count, " elements differ, first at ", position(first, found.shape), ": expected ",
+              shown(e[static_cast<size_t>(first)]), ", found ", shown(f[static_cast<size_t>(first)]));
+}
+
 }  // namespace
 
 Comparison compare(const TensorSpan& found, const TensorSpan& expected, const Tolerance& tolerance) {
@@ -121,6 +149,10 @@ Comparison compare(const TensorSpan& found, const TensorSpan& expected, const To
   const auto count = element_count(found.shape);
   if (!count.ok()) {
     result.message = count.status().message();
+    return result;
+  }
+  if (found.dtype == DType::kString) {
+    compare_texts(found, expected, *count, &result);
     return result;
   }
   const bool floating = is_floating(found.dtype) || small_float(found.dtype) != nullptr;
@@ -178,6 +210,7 @@ Comparison compare(const TensorSpan& found, const TensorSpan& expected, const To
 
 Result<Array> random_array(DType dtype, std::span<const int64_t> shape, uint64_t seed) {
   constexpr int64_t kMaxBytes = int64_t{1} << 34;
+  if (dtype == DType::kString) return unsupported("there are no random strings; give a file (--input NAME=FILE.npy)");
   Array array;
   array.dtype = dtype;
   array.shape.assign(shape.begin(), shape.end());
@@ -227,6 +260,13 @@ Result<Array> random_array(DType dtype, std::span<const int64_t> shape, uint64_t
 std::string summary(const TensorSpan& tensor) {
   const auto count = element_count(tensor.shape);
   if (!count.ok() || *count == 0) return "empty";
+  if (tensor.dtype == DType::kString) {
+    constexpr int64_t kShown = 4;
+    std::string text;
+    for (const auto& element : texts_of(tensor, std::min(*count, kShown)))
+      text += (text.empty() ? "" : ", ") + shown(element);
+    return text + (*count > kShown ? ", ..." : "");
+  }
   const Elements elements(tensor, *count);
   double low = HUGE_VAL, high = -HUGE_VAL, sum = 0;
   for (int64_t i = 0; i < *count; ++i) {

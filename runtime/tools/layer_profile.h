@@ -19,4 +19,11 @@ struct LayerProfile {
 LayerProfile layer_profile(const std::vector<runtime::Session::ProfileRow>& rows, const MachinePeak& peak, bool by_time,
                            bool all);
 
+// The same of one run in virtual time (SessionOptions::cycles): begin and end of each command in cycles, its share of
+// the run, operations per cycle, bytes of its tensors per cycle beside what the NPU's memory moves, and what bounds it:
+// the memory where moving each byte once takes at least nine tenths of its cycles, else its engine. `makespan`: of the
+// whole run, in which engines overlap.
+LayerProfile cycle_profile(const std::vector<runtime::Session::ProfileRow>& rows, int64_t makespan, bool by_cycles,
+                           bool all);
+
 }  // namespace aipu::tools

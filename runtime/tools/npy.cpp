@@ -8,6 +8,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/stored_type.h"
 #include "runtime/base/text.h"
+#include "runtime/tools/npy_strings.h"
 
 namespace aipu::tools {
 namespace {
@@ -199,9 +200,15 @@ Result<Array> parse_npy(std::span<const std::byte> file) {
   Array array;
   HeaderParser parser({reinterpret_cast<const char*>(file.data()) + header_begin, header_size});
   AIPU_RETURN_IF_ERROR(parser.parse(&descr, &fortran_order, &array.shape));
-  AIPU_ASSIGN_OR_RETURN(array.dtype, dtype_of(descr));
+  const auto strings = string_descr(descr);
+  if (strings) {
+    array.dtype = DType::kString;
+  } else {
+    AIPU_ASSIGN_OR_RETURN(array.dtype, dtype_of(descr));
+  }
   AIPU_ASSIGN_OR_RETURN(const int64_t count, element_count(array.shape));
-  const size_t element = dtype_bytes(array.dtype);
+  const size_t element = strings ? strings->element_bytes() : dtype_bytes(array.dtype);
+  if (element == 0) return unsupported("a .npy file with strings of no length");
   const auto data = file.subspan(header_begin + header_size);
   if (static_cast<uint64_t>(count) > data.size() / element || static_cast<size_t>(count) * element != data.size()) {
     return invalid_argument(str_cat("not a valid .npy file: the shape ", shape_text(array.shape), " of ",
@@ -209,11 +216,12 @@ Result<Array> parse_npy(std::span<const std::byte> file) {
   }
   array.data =
       fortran_order ? transposed(data, array.shape, element) : std::vector<std::byte>(data.begin(), data.end());
+  if (strings) return strings_of(*strings, array.shape, array.data);
   return array;
 }
 
 Array with_type(Array array, DType dtype) {
-  if (stored_type(dtype) == nullptr || array.dtype != held_as(dtype)) return array;
+  if (stored_type(dtype) == nullptr || array.dtype != held_as(dtype) || dtype == DType::kString) return array;
   array.dtype = dtype;
   if (is_packed(dtype)) array.data = pack(dtype, array.data);
   return array;
@@ -226,11 +234,9 @@ Result<Array> read_npy(const std::string& path) {
   return array;
 }
 
-std::vector<std::byte> npy_header(DType dtype, std::span<const int64_t> shape) {
-  std::string_view descr = "|V1";
-  for (const DescrRow& row : kDescrs) {
-    if (row.dtype == dtype) descr = row.descr;
-  }
+namespace {
+
+std::vector<std::byte> header_of(std::string_view descr, std::span<const int64_t> shape) {
   std::string text = str_cat("{'descr': '", descr, "', 'fortran_order': False, 'shape': (");
   for (const int64_t extent : shape) text += std::to_string(extent) + ", ";
   if (shape.size() > 1) text.resize(text.size() - 2);
@@ -249,9 +255,29 @@ std::vector<std::byte> npy_header(DType dtype, std::span<const int64_t> shape) {
   return {bytes.begin(), bytes.end()};
 }
 
+Status write_strings(AtomicFile file, std::span<const int64_t> shape, std::span<const runtime::StringView> texts) {
+  AIPU_ASSIGN_OR_RETURN(const size_t length, longest(texts));
+  AIPU_RETURN_IF_ERROR(file.write(header_of(str_cat("<U", length), shape)));
+  AIPU_RETURN_IF_ERROR(file.write(wide_elements(texts, length)));
+  return file.commit();
+}
+
+}  // namespace
+
+std::vector<std::byte> npy_header(DType dtype, std::span<const int64_t> shape) {
+  std::string_view descr = "|V1";
+  for (const DescrRow& row : kDescrs) {
+    if (row.dtype == dtype) descr = row.descr;
+  }
+  return header_of(descr, shape);
+}
+
 Status write_npy(const std::string& path, DType dtype, std::span<const int64_t> shape, const void* data) {
   AIPU_ASSIGN_OR_RETURN(const int64_t count, element_count(shape));
   AIPU_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
+  if (dtype == DType::kString)
+    return write_strings(std::move(file), shape,
+                         {static_cast<const runtime::StringView*>(data), static_cast<size_t>(count)});
   const bool is_known = stored_type(dtype) == nullptr || dtype == DType::kC64;
   AIPU_RETURN_IF_ERROR(file.write(npy_header(is_known ? dtype : held_as(dtype), shape)));
   std::span<const std::byte> bytes(static_cast<const std::byte*>(data),

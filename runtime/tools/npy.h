@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,10 +17,12 @@ namespace aipu::tools {
 struct Array {
   DType dtype = DType::kVoid;
   std::vector<int64_t> shape;
-  std::vector<std::byte> data;  // packed where the type is
+  std::vector<std::byte> data;  // packed where the type is; of strings runtime::StringView
+  std::shared_ptr<const std::vector<std::string>> texts = {};  // what these show
 };
 
-// Versions 1 to 3, little endian, C and Fortran order. bfloat16 is NumPy's two-byte void, as ml_dtypes writes it.
+// Versions 1 to 3, little endian, C and Fortran order. Strings are U and S (npy_strings.h), not pickled objects.
+// bfloat16 is NumPy's two-byte void, as ml_dtypes writes it.
 // Errors name the file.
 Result<Array> read_npy(const std::string& path);
 Result<Array> parse_npy(std::span<const std::byte> file);

@@ -269,6 +269,25 @@ TEST_F(CcDriver, AMissingCompilerIsAClearError) {
   EXPECT_THAT(compiled.status().message(), HasSubstr("'/nonexistent/gcc' not found"));
 }
 
+TEST_F(CcDriver, CodeForAnotherKindOfCpuNeedsItsCompiler) {
+  const Target arm = *find_target("aarch64-neon");
+  ::setenv("AIPU_CC", "/nonexistent/gcc", 1);  // says nothing about other machines
+  ::setenv("AIPU_CC_AARCH64", "/nonexistent/cross", 1);
+  const auto named = compile_kernels(kernels(1), arm, options_);
+  ::unsetenv("AIPU_CC_AARCH64");
+  const char* path = std::getenv("PATH");
+  const std::string before = path == nullptr ? "" : path;
+  ::setenv("PATH", directory_.c_str(), 1);
+  const auto sought = compile_kernels(kernels(1), arm, options_);
+  ::setenv("PATH", before.c_str(), 1);
+  ::unsetenv("AIPU_CC");
+  ASSERT_FALSE(named.ok());
+  EXPECT_THAT(named.status().message(), HasSubstr("'/nonexistent/cross' not found (from $AIPU_CC_AARCH64)"));
+  ASSERT_FALSE(sought.ok());
+  EXPECT_THAT(sought.status().message(), HasSubstr("no C compiler for aarch64 found in PATH (looked for "
+                                                   "aarch64-linux-gnu-gcc, aarch64-linux-gnu-g++)"));
+}
+
 TEST_F(CcDriver, ACompilerErrorNamesTheKernel) {
   options_.extra_flags = {"-Daipu_entry_scale_1=1+"};
   const Result<CompiledModule> compiled = compile_kernels(kernels(2), target_, options_);

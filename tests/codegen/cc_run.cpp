@@ -21,6 +21,7 @@ bool cpu_runs(const Target& target) {
   for (const std::string& feature : target.cpu_features) {
     if (feature == "avx512f" && !__builtin_cpu_supports("avx512f")) return false;
     if (feature == "avx512_vnni" && !__builtin_cpu_supports("avx512vnni")) return false;
+    if (feature == "avx512_bf16" && !__builtin_cpu_supports("avx512bf16")) return false;
     if (feature == "avx2" && !__builtin_cpu_supports("avx2")) return false;
   }
   return true;

@@ -43,11 +43,29 @@ TEST(TargetRows, SayWhoMakesTheirCodeAndWhatTheyHave) {
   EXPECT_EQ(x2.lsram_bytes(), 32 * 1024);
   EXPECT_EQ(x2.cache_bytes(), 0);
   EXPECT_TRUE(x2.costs.has_value());
+  EXPECT_EQ(x2.lsram_bytes(), npu_timing::kX2Machine.lsram_bytes) << "as the back end has it";
+  EXPECT_EQ(x2.shared_bytes(), npu_timing::kX2Machine.shared_bytes);
+  EXPECT_EQ(x2.tec_count(), static_cast<int>(npu_timing::kX2Machine.tecs));
   EXPECT_EQ(x2.memory(Reach::kAll)->bytes_per_cycle, x2.costs->commands.global_bytes_per_cycle);
   EXPECT_EQ(host.backend, "host");
   EXPECT_EQ(host.tec_count(), 0);
   EXPECT_GT(host.cache_bytes(), 0);
   EXPECT_FALSE(host.costs.has_value());
+}
+
+TEST(TargetRows, CostsAreAListInFiles) {
+  CostFigures costs;
+  double next = 1;
+  for (const auto figure : npu_timing::kCommandFigures) costs.commands.*figure = next++;
+  for (const auto figure : kKernelFigures) costs.*figure = next++;
+  const std::vector<double> numbers = costs.numbers();
+  ASSERT_EQ(numbers.size() * sizeof(double), sizeof(CostFigures)) << "each figure once";
+  for (size_t i = 0; i < numbers.size(); ++i) EXPECT_EQ(numbers[i], static_cast<double>(i + 1));
+  EXPECT_EQ(CostFigures::from(numbers).numbers(), numbers);
+  // Of a file that knows fewer: the others are as they stand.
+  const CostFigures old = CostFigures::from(std::span(numbers).first(9));
+  EXPECT_EQ(old.barrier, 9);
+  EXPECT_EQ(old.branch, CostFigures().branch);
 }
 
 TEST(TargetRows, AreAddedIfTheirFactsFitTogether) {
@@ -73,6 +91,8 @@ TEST(TargetRows, AreAddedIfTheirFactsFitTogether) {
   EXPECT_THAT(refusal([](Target& t) { t.memories[1].bytes = -1; }), HasSubstr("'scratch' is smaller than 0"));
   EXPECT_THAT(refusal([](Target& t) { t.engines.push_back(t.engines[0]); }), HasSubstr("two rows of engines 'tec'"));
   EXPECT_THAT(refusal([](Target& t) { t.engines.clear(); }), HasSubstr("no TECs that take launches"));
+  EXPECT_THAT(refusal([](Target& t) { t.costs.emplace().barrier = -1; }), HasSubstr("a cost of -1"));
+  EXPECT_THAT(refusal([](Target& t) { t.costs.emplace().commands.dma_bytes_per_cycle = 0; }), HasSubstr("a cost of 0"));
   EXPECT_THAT(refusal([](Target& t) { t.engines[0].takes_launches = false; }), HasSubstr("no TECs that take launches"));
   EXPECT_THAT(refusal([](Target& t) { t.core_count = 0; }), HasSubstr("no cores"));
 }

@@ -342,16 +342,20 @@ TEST_P(DeviceConformance, RefusesCodeThatIsNone) {
   EXPECT_THAT(std::string(error_.message), HasSubstr("not an ELF file"));
 }
 
-// The runtime adds to addresses; who reads behind one finds pages that may not be read.
-TEST(RemoteDeviceDeathTest, ItsMemoryIsNobodyElses) {
+// The runtime adds to addresses; who reads behind one ends there.
+class MemoryDeathTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(MemoryDeathTest, ItsMemoryIsNobodyElses) {
   ::setenv("AIPU_BACKEND_PATH", AIPU_BUILD_DIR "/test_backends", 1);
-  const auto library = find_library("remote");
+  const auto library = find_library(GetParam());
   ::unsetenv("AIPU_BACKEND_PATH");
   ASSERT_TRUE(library.ok()) << library.status().message();
   aipu_device_services services = {};
+  services.struct_bytes = sizeof services;
   aipu_device_error error = {};
   void* device = nullptr;
-  ASSERT_EQ(library->driver->open(library->driver, 1, &services, &device, &error), 0) << error.message;
+  ASSERT_NE(library->driver, nullptr);
+  ASSERT_EQ(library->driver->open(library->driver, 0, &services, &device, &error), 0) << error.message;
   uint64_t address = 0;
   ASSERT_EQ(library->driver->allocate(device, 0, 64, &address, &error), 0);
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
@@ -359,6 +363,49 @@ TEST(RemoteDeviceDeathTest, ItsMemoryIsNobodyElses) {
 #endif
   library->driver->free(device, 0, address);
   library->driver->close(device);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, MemoryDeathTest, ::testing::Values("remote", "x2"),
+                         [](const auto& row) { return std::string(row.param); });
+
+// Of a device with a timing model: what commands take, whenever they begin, and nothing where nobody asks.
+TEST_P(DeviceConformance, SaysWhatCommandsTakeInCycles) {
+  if (!has(AIPU_DEVICE_CYCLES)) GTEST_SKIP() << "no timing model";
+  ASSERT_TRUE(load());
+  const uint64_t a = allocate(4096), b = allocate(4096);
+  auto row = scale(a, b, 1024);
+  int64_t launch = -1, copy = -1, fill = -1;
+  row->command.cycles = &launch;
+  row->command.operations = 1024;
+  row->command.bytes = 8192;
+  auto rows = command_of(AIPU_DEVICE_COPY, 64);
+  rows.destination = b;
+  rows.source = a;
+  rows.rows = 4;
+  rows.destination_stride = rows.source_stride = 64;
+  rows.module = module_;
+  rows.cycles = &copy;
+  auto zeros = command_of(AIPU_DEVICE_FILL, 256);
+  zeros.destination = a;
+  zeros.module = module_;
+  zeros.cycles = &fill;
+  const auto launched = submit(*launches_, row->command);
+  EXPECT_EQ(wait(submit(*copies_, rows, {launched})), 0) << error_.message;
+  EXPECT_EQ(wait(submit(*launches_, zeros)), 0) << error_.message;
+  EXPECT_GT(launch, 0);
+  EXPECT_GT(copy, fill) << "more rows of as many bytes";
+  EXPECT_GT(fill, 0);
+  const int64_t before = launch;
+  launch = -1;
+  EXPECT_EQ(wait(submit(*launches_, row->command)), 0);
+  EXPECT_EQ(launch, before);
+  // A runtime of before the field: its commands are shorter, and the device looks no further.
+  auto old = row->command;
+  old.waits = nullptr;
+  launch = -1;
+  ASSERT_EQ(driver_->submit(launches_->handle, &old, 1, offsetof(aipu_device_command, cycles), &error_), 0);
+  EXPECT_EQ(wait({launches_->number, 0, ++launches_->submitted}), 0);
+  EXPECT_EQ(launch, -1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceConformance,

@@ -69,6 +69,11 @@ class DeviceSession : public ::testing::Test {
   }
 };
 
+ModelBuilder on_x2(ModelBuilder builder) {
+  builder.target = "X2_1204";
+  return builder;
+}
+
 std::vector<float> some_values(size_t count) {
   std::vector<float> values(count);
   for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i % 7) - 2.5f + 0.25f * static_cast<float>(i);
@@ -78,9 +83,10 @@ std::vector<float> some_values(size_t count) {
 // Stages, branches, loops, batch loops, barriers, faults.
 TEST_F(DeviceSession, ModelsGiveTheSameBytesAsOnTheHost) {
   const bool yes = true, no = false;
-  for (const char* device : {"remote", "remote:1", "delay", "sample"}) {
+  for (const char* device : {"remote", "remote:1", "delay", "sample", "x2"}) {
     const auto compare = [&](const ModelBuilder& builder, const std::vector<std::vector<TensorView>>& runs) {
-      auto here = open(builder, "host"), there = open(builder, device);
+      const bool is_x2 = std::string_view(device) == "x2";
+      auto here = open(builder, "host"), there = open(is_x2 ? on_x2(builder) : builder, device);
       ASSERT_TRUE(here.ok() && there.ok()) << there.status().message();
       for (const auto& inputs : runs) {
         const Outcome expected = run(**here, inputs), found = run(**there, inputs);
@@ -120,6 +126,9 @@ TEST_F(DeviceSession, RandomPlansGiveTheSameBytesInEveryOrder) {
     const Outcome expected = run(**here, inputs);
     EXPECT_TRUE(run(**remote, inputs) == expected) << seed;
     EXPECT_TRUE(run(**sample, inputs) == expected) << seed;
+    auto npu = open(on_x2(plan), "x2");
+    ASSERT_TRUE(npu.ok()) << npu.status().message();
+    EXPECT_TRUE(run(**npu, inputs) == expected) << seed;
     for (int order = 0; order < 8; ++order) {
       ::setenv("AIPU_DELAY_SEED", std::to_string(seed * 100 + order).c_str(), 1);
       EXPECT_TRUE(run(**delay, inputs) == expected) << seed << " " << order;
@@ -273,6 +282,117 @@ TEST_F(DeviceSession, QueuesOverlapExactlyAsTheWaitsAllow) {
     }
     EXPECT_LE(least_late, kLateUs) << "seed " << seed;
   }
+}
+
+// x -> K = how many of x are positive, which the host reads -> y[K] = 2 * those. Beside it a copy that takes 150 ms and
+// that nobody waits for: the host reads, and the next stage is submitted and done, while it is under way.
+TEST_F(DeviceSession, TheHostWaitsOnlyForWhatItsCommandsSay) {
+  constexpr int64_t kSlowMs = 150;
+  ModelBuilder b = test::positive_model();
+  const uint32_t zero = b.constant(0), four = b.constant(4), rows = b.constant(kSlowMs * 1000);
+  const uint32_t slow = b.tensor("slow", DType::kF32, {rows}, fb::TensorKind::kOutput);
+  for (auto& command : b.programs[0].tec) {  // one number later, for the copy
+    command =
+        fb::TecCommand(command.sequence() + 1, command.kernel(), command.first_argument(), command.argument_count(),
+                       command.first_wait(), command.wait_count(), command.max_tecs(), command.origin());
+  }
+  const fb::HostCommand& read = b.programs[0].host[0];
+  b.programs[0].host[0] = fb::HostCommand(read.sequence() + 1, read.op(), read.a(), read.b(), read.c(), read.d(),
+                                          read.first_wait(), read.wait_count(), read.origin());
+  for (auto& tensor : b.tensors) {
+    if (tensor.kind != fb::TensorKind::kArena) continue;
+    ++tensor.first_use;
+    ++tensor.last_use;
+  }
+  b.programs[0].tec_operations = {b.constant(2000), b.constant(2000), b.constant(2000)};  // microseconds
+  b.next_sequence = 1;
+  b.copy(slow, zero, 0, zero, four, rows, four, zero);
+  SessionOptions options;
+  options.profile = true;
+  const std::vector<float> x = {1, -2, 3, -4, 5, 6, -7, 8};
+  const std::vector<int64_t> shape = {8};
+  auto here = open(b, "host"), session = open(b, "delay", options);
+  ASSERT_TRUE(here.ok() && session.ok()) << here.status().message() << session.status().message();
+  const std::vector<TensorView> inputs = {{DType::kF32, shape, x.data()}};
+  const Outcome expected = run(**here, inputs);
+  bool beside = false;
+  for (int attempt = 0; attempt < 5 && !beside; ++attempt) {  // other processes may hold a thread up
+    (*session)->clear_profile();
+    EXPECT_TRUE(run(**session, inputs) == expected);
+    const auto all = (*session)->profile();
+    ASSERT_EQ(all.size(), 5u);
+    EXPECT_EQ(all[0].engine, "dma");
+    EXPECT_EQ(all[2].name, "bind symbols");
+    EXPECT_GE(all[2].start_ns, all[1].start_ns + all[1].duration_ns) << "what it reads is there";
+    EXPECT_THAT(all[2].waits, ::testing::ElementsAre(1u));
+    beside = all[4].start_ns + all[4].duration_ns < all[0].start_ns + all[0].duration_ns;
+  }
+  EXPECT_TRUE(beside) << "the last kernel has ended before the copy has";
+}
+
+// A kernel that cannot go on ends the run with its own words, whatever the host would make of what it left.
+TEST_F(DeviceSession, FaultsComeBeforeWhatTheHostMakesOfThem) {
+  for (const char* device : {"delay", "remote", "x2"}) {
+    const bool is_x2 = std::string_view(device) == "x2";
+    ModelBuilder b = is_x2 ? on_x2(test::faulty_model()) : test::faulty_model();
+    b.strings.emplace_back("the host went on");
+    const uint32_t k = b.tensor("k", DType::kI64, {b.constant(1)}, fb::TensorKind::kInput);
+    const uint32_t holds = b.symbol("K", k, 0, fb::SymbolKind::kTensorElement);
+    b.host(fb::HostOp::kBindSymbols, 1, 1, 0, 0, {{fb::Engine::kTec, 1}});
+    b.host(fb::HostOp::kCheck, holds, 1);
+    auto session = open(b, device);
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    const std::vector<int64_t> shape = {1, 4};
+    const std::vector<float> bad = {1, -2, 3, 4}, good = {1, 2, 3, 4};
+    const int64_t zero = 0;
+    const std::vector<int64_t> one = {1};
+    const TensorView number = {DType::kI64, one, &zero};
+    EXPECT_EQ(run(**session, {{DType::kF32, shape, bad.data()}, number}).status.message(),
+              "'root {value}' (Sqrt): a root of -2 at 1, -2");
+    EXPECT_THAT(run(**session, {{DType::kF32, shape, good.data()}, number}).status.message(),
+                HasSubstr("the host went on"));
+  }
+}
+
+// x[8] -> y[8], both within one array of the caller's, y four elements behind x and read before it is written: as on the
+// host, which works on the array itself. What the kernel does not write stays.
+TEST_F(DeviceSession, ArgumentsOfAKernelMayOverlap) {
+  constexpr const char* kText = R"(
+#include "runtime/abi/kernel_abi.h"
+static void fold(const aipu_tec_context* c, const unsigned long long* w) {
+  const float* x = (const float*)w[0]; float* y = (float*)w[1];
+  if (c->tec_id == 0) for (int i = 0; i < 6; ++i) y[i] += 10 * x[i];
+}
+static const aipu_kernel_info kKernels[] = {{"fold", fold, 2, 0, 0, 0}};
+static const aipu_kernel_module kModule = {AIPU_KERNEL_ABI_VERSION_WITHOUT_FAULTS, sizeof(aipu_kernel_info), 1, kKernels};
+const aipu_kernel_module* aipu_kernel_module_v1(void) { return &kModule; }
+)";
+  ModelBuilder b;
+  const uint32_t zero = b.constant(0), one = b.constant(1), eight = b.constant(8);
+  const uint32_t x = b.tensor("x", DType::kF32, {eight}, fb::TensorKind::kInput);
+  const uint32_t y = b.tensor("y", DType::kF32, {eight}, fb::TensorKind::kOutput);
+  b.launch(b.kernel({.name = "fold", .pointers = {true, true}}), {b.pointer(x, false, zero), b.pointer(y, true, zero)},
+           one);
+  b.sections.push_back({fb::SectionKind::kNativeModule, 0, test::compile_module(kText)});
+  const std::vector<int64_t> shape = {8};
+  SessionOptions options;
+  options.arguments_of_a_kernel = true;
+  const auto folded = [&](const ModelBuilder& builder, const char* backend) {
+    std::vector<float> array(14);
+    for (size_t i = 0; i < array.size(); ++i) array[i] = static_cast<float>(i);
+    auto session = open(builder, backend, options);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    if (!session.ok()) return array;
+    EXPECT_TRUE((*session)->bind_input(0, {DType::kF32, shape, array.data() + 1}).ok());
+    EXPECT_TRUE((*session)->bind_output(0, array.data() + 5, 32).ok());
+    EXPECT_TRUE((*session)->run().ok());
+    return array;
+  };
+  const auto expected = folded(b, "host");
+  EXPECT_EQ(expected[9], 9 + 10 * (5 + 10 * 1));
+  EXPECT_EQ(expected[11], 11);
+  EXPECT_EQ(folded(on_x2(b), "x2"), expected);
+  EXPECT_EQ(folded(b, "remote"), expected);
 }
 
 TEST_F(DeviceSession, ErrorsNameTheDevice) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Whole models, our own networks and users' operators, on a device whose memory is in another process: the bytes that
-the host gives. models_on_devices_test.py SOURCE_FOLDER BUILD_FOLDER"""
+"""Whole models, our own networks and users' operators, on devices with memory of their own: a process, where they give
+the bytes that the host gives, and the model of X2_1204, where they give those of the same kernels in the host's memory.
+models_on_devices_test.py SOURCE_FOLDER BUILD_FOLDER"""
 
 import os
 import subprocess
@@ -36,21 +37,23 @@ def main() -> None:
         for name, options, shapes in MODELS:
             places = {".py": source, ".so": build / "lib"}
             options = [places[Path(o).suffix] / o if Path(o).suffix in places else o for o in options]
-            model = scratch / f"{name}.aipu.bin"
+            given = [argument for shape in shapes for argument in ("--shape", shape)]
             run(programs / "aipu-make-model", name, "-o", scratch / f"{name}.onnx")
-            run(programs / "aipugb", scratch / f"{name}.onnx", "-o", model, *options)
-            for backend in ("host", "remote"):
-                given = [argument for shape in shapes for argument in ("--shape", shape)]
-                run(
-                    programs / "aipurun", model, "--random", *given, "--backend", backend, "-q",
-                    "--output-dir", scratch / backend / name, AIPU_BACKEND_PATH=str(build / "test_backends"),
-                )  # fmt: skip
-            here = sorted((scratch / "host" / name).iterdir())
-            assert here, name
-            for file in here:
-                there = scratch / "remote" / name / file.name
-                assert file.read_bytes() == there.read_bytes(), f"{name}: {file.name} differs"
-            print(f"{name}: {len(here)} outputs are the same")
+            for target, device in (("host", "remote"), ("X2_1204", "x2")):
+                folder = scratch / name / target
+                model = scratch / f"{name}.{target}.aipu.bin"
+                run(programs / "aipugb", scratch / f"{name}.onnx", "-o", model, "--target", target, *options)
+                for backend in ("host", device):
+                    run(
+                        programs / "aipurun", model, "--random", *given, "--backend", backend, "-q",
+                        "--output-dir", folder / backend, AIPU_BACKEND_PATH=str(build / "test_backends"),
+                    )  # fmt: skip
+                here = sorted((folder / "host").iterdir())
+                assert here, name
+                for file in here:
+                    there = folder / device / file.name
+                    assert file.read_bytes() == there.read_bytes(), f"{name}: {file.name} differs on {device}"
+                print(f"{name}: {len(here)} outputs are the same on {device}", flush=True)
 
 
 main()

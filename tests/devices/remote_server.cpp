@@ -82,8 +82,9 @@ struct ServedQueue {
 
 class Server {
  public:
-  Server(int socket, const aipu_device_driver& driver, void* device, uint64_t address, uint64_t bytes)
-      : socket_(socket), driver_(driver), device_(device), memory_(address, bytes) {}
+  // `has_memory`: the device has memory of its own; else it works on that of this process.
+  Server(int socket, const aipu_device_driver& driver, void* device, uint64_t address, uint64_t bytes, bool has_memory)
+      : socket_(socket), driver_(driver), device_(device), memory_(address, bytes), has_memory_(has_memory) {}
 
   void serve() {
     Op op;
@@ -105,11 +106,17 @@ class Server {
         return Frame().put(0).put(properties.tecs);
       }
       case Op::kAllocate: {
-        const uint64_t address = memory_.allocate(request.get<uint64_t>());
+        const auto bytes = request.get<uint64_t>();
+        uint64_t address = has_memory_ ? 0 : memory_.allocate(bytes);
+        if (has_memory_ && driver_.allocate(device_, 0, bytes, &address, &error) != 0) address = 0;
         return Frame().put(address == 0 ? 1 : 0).put(address);
       }
       case Op::kFree:
-        memory_.free(request.get<uint64_t>());
+        if (has_memory_) {
+          driver_.free(device_, 0, request.get<uint64_t>());
+        } else {
+          memory_.free(request.get<uint64_t>());
+        }
         return Frame().put(0);
       case Op::kLoad:
         return load(request);
@@ -326,6 +333,7 @@ class Server {
   const aipu_device_driver& driver_;
   void* const device_;
   Region memory_;
+  const bool has_memory_;
   std::mutex sending_;
   std::condition_variable sent_;
   std::map<uint64_t, std::unique_ptr<LoadedModule>> modules_;
@@ -336,17 +344,19 @@ int serve(int socket, uint64_t address, uint64_t bytes, const char* name) {
   void* const wanted = reinterpret_cast<void*>(address);
   const void* memory = ::mmap(wanted, bytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-  const auto backend = runtime::find_backend(name);
+  const auto library = runtime::find_library(name);
   aipu_device_services services = {};
   services.struct_bytes = sizeof services;
   services.print = [](void*, const char* text, size_t size) { std::fwrite(text, 1, size, stdout); };
   void* device = nullptr;
   aipu_device_error error = {};
-  const bool good =
-      memory == wanted && backend.ok() &&
-      runtime::device_of(**backend)->open(runtime::device_of(**backend), 0, &services, &device, &error) == 0;
+  const bool has_memory = library.ok() && library->driver != nullptr;
+  const aipu_device_driver* const driver = has_memory     ? library->driver
+                                           : library.ok() ? runtime::device_of(*library->backend)
+                                                          : nullptr;
+  const bool good = memory == wanted && driver != nullptr && driver->open(driver, 0, &services, &device, &error) == 0;
   if (!send_frame(socket, Op::kReply, Frame().put(good ? 0 : 1)) || !good) return 1;
-  Server(socket, *runtime::device_of(**backend), device, address, bytes).serve();
+  Server(socket, *driver, device, address, bytes, has_memory).serve();
   ::_exit(0);  // whoever used the device is gone, with its queues
 }
 

@@ -81,7 +81,7 @@ class ToolErrors : public ::testing::Test {
 
   static void write_string_input() {
     OnnxBuilder b("strings");
-    b.output(b.op("Identity", {b.input("words", DType::kString, {2})}));
+    b.output(b.op("Neg", {b.input("words", DType::kString, {2})}));
     ASSERT_TRUE(b.save(folder_ + "/strings.onnx").ok());
   }
 
@@ -137,7 +137,8 @@ TEST_F(ToolErrors, OfUnsupportedModels) {
          {"unknown.onnx -o o.bin",
           "unknown.onnx: 2 nodes are not supported: Frobnicate-17 (2 nodes: '/a', '/c'): unknown operator; in a "
           "domain of its own a plugin can define it (--plugin FILE; plugins=[FILE] in Python)"},
-         {"strings.onnx -o o.bin", "strings.onnx: input 'words' has the element type string, which is not supported"}});
+         {"strings.onnx -o o.bin",
+          "strings.onnx: 1 node is not supported: Neg-17 (1 node: '/Neg'): input 0 'X' may not be string"}});
 }
 
 TEST_F(ToolErrors, OfShapes) {
@@ -181,8 +182,8 @@ TEST_F(ToolErrors, OfTheCommandLine) {
                {"s.onnx -o o.bin --bogus", "The following argument was not expected: --bogus"},
                {"s.onnx -o o.bin --jobs 0", "--jobs: expected a whole number from 1 to 1024, found '0'"},
                {"s.onnx -o o.bin --target Z9",
-                "unknown target \"Z9\" (there are: host, host-avx512, host-avx512-vnni, host-avx2, host-baseline, "
-                "X2_1204, X2_1204MP3, X3P_1304, "
+                "unknown target \"Z9\" (there are: host, host-avx512, host-avx512-vnni, host-avx512-bf16, host-avx2, "
+                "host-baseline, aarch64-neon, aarch64-dotprod, X2_1204, X2_1204MP3, X3P_1304, "
                 "X3P_1304MP2, X3P_1304MP4, X3S_1304, X3S_1304MP2, X3S_1304MP4)"},
                {"s.onnx -o o.bin --stop-after nopass",
                 "--stop-after: there is no stage or graph pass 'nopass' (see --print-pipeline)"}});
@@ -191,7 +192,7 @@ TEST_F(ToolErrors, OfTheCommandLine) {
 }
 
 TEST_F(ToolErrors, OfPlugins) {
-  for (const std::string version : {"1", "2"}) {
+  for (const std::string version : {"1", "3"}) {
     const std::string name = folder_ + "/old" + version, text = "void aipu_register_plugin_v" + version + "(void) {}";
     ASSERT_TRUE(write_file_atomically(name + ".c", text).ok());
     ASSERT_EQ(std::system(("cc -shared -fPIC -o " + name + ".so " + name + ".c").c_str()), 0);
@@ -201,16 +202,35 @@ TEST_F(ToolErrors, OfPlugins) {
          {"s.onnx -o o.bin --plugin op.cpp",
           "plugin 'op.cpp': this is source; build a shared library of it and name that"},
          {"s.onnx -o o.bin --plugin old1.so",
-          "plugin 'old1.so': it was built for version 1 of the plugin interface, this is version 3: build it again as "
+          "plugin 'old1.so': it was built for version 1 of the plugin interface, this is version 4: build it again as "
           "kernels/ADDING_AN_OP.md says"},
-         {"s.onnx -o o.bin --plugin old2.so",
-          "plugin 'old2.so': it was built for version 2 of the plugin interface, this is version 3: build it again as "
+         {"s.onnx -o o.bin --plugin old3.so",
+          "plugin 'old3.so': it was built for version 3 of the plugin interface, this is version 4: build it again as "
           "kernels/ADDING_AN_OP.md says"},
          {"s.onnx -o o.bin --disable-plugin nothing",
           "--disable-plugin: there is no operator plugin 'nothing' (see --print-pipeline)"},
          {"s.onnx -o o.bin --plugin s.onnx", "plugin 's.onnx': ./s.onnx: invalid ELF header"},
          {"s.onnx -o o.bin --plugin " AIPU_BUILD_DIR "/lib/libaipu_backend_host.so",
-          "plugin '" AIPU_BUILD_DIR "/lib/libaipu_backend_host.so': it does not export aipu_register_plugin_v3"}});
+          "plugin '" AIPU_BUILD_DIR "/lib/libaipu_backend_host.so': it does not export aipu_register_plugin_v4"}});
+}
+
+TEST_F(ToolErrors, OfPrecision) {
+  ASSERT_TRUE(write_file_atomically(folder_ + "/fp8.txt", "# by name\n\nConv_* fp8\n").ok());
+  ASSERT_TRUE(write_file_atomically(folder_ + "/one.txt", "bf16\n").ok());
+  ASSERT_TRUE(write_file_atomically(folder_ + "/unknown.txt", "no_such_node* bf16\n").ok());
+  check_usage("aipugb",
+              {{"s.onnx -o o.bin --precision int4", "--precision: expected fp32, bf16 or int8, found 'int4'"}});
+  check(
+      "aipugb",
+      {{"s.onnx -o o.bin --precision int8",
+        "s.onnx: --precision int8: no product of this model multiplies 8-bit integers; quantise it first, which takes "
+        "data: python3 -m aipu.quantization MODEL.onnx DATA.npz -o INT8.onnx"},
+       {"s.onnx -o o.bin --precision-file none.txt", "s.onnx: cannot open 'none.txt': No such file or directory"},
+       {"s.onnx -o o.bin --precision-file fp8.txt",
+        "s.onnx: fp8.txt:3: there is no precision 'fp8'; expected fp32 or bf16"},
+       {"s.onnx -o o.bin --precision-file one.txt", "s.onnx: one.txt:1: expected PATTERN PRECISION, found 'bf16'"},
+       {"s.onnx -o o.bin --precision-file unknown.txt",
+        "s.onnx: unknown.txt: the pattern 'no_such_node*' fits no name of a node"}});
 }
 
 TEST_F(ToolErrors, OfTargetPlugins) {
@@ -219,17 +239,17 @@ TEST_F(ToolErrors, OfTargetPlugins) {
     const std::string path = folder_ + "/" + name;
     ASSERT_EQ(std::system(("cc -shared -fPIC -o " + path + ".so " + path + ".c").c_str()), 0);
   };
-  library("newer", "void aipu_register_target_v2(void) {}");
-  library("other", "void aipu_register_plugin_v3(void) {}");
+  library("older", "void aipu_register_target_v1(void) {}");
+  library("other", "void aipu_register_plugin_v4(void) {}");
   check("aipugb",
         {{"--targets --target-plugin none.so", "target plugin 'none.so': no such file"},
          {"s.onnx -o o.bin --target-plugin op.cpp",
           "target plugin 'op.cpp': this is source; build a shared library of it and name that"},
-         {"s.onnx -o o.bin --target-plugin newer.so",
-          "target plugin 'newer.so': it was built for version 2 of the target plugin interface, this is version 1: "
+         {"s.onnx -o o.bin --target-plugin older.so",
+          "target plugin 'older.so': it was built for version 1 of the target plugin interface, this is version 2: "
           "build it again as codegen/targets/README.md says"},
          {"s.onnx -o o.bin --target-plugin other.so",
-          "target plugin 'other.so': it does not export aipu_register_target_v1"},
+          "target plugin 'other.so': it does not export aipu_register_target_v2"},
          {"s.onnx -o o.bin --target-plugin s.onnx", "target plugin 's.onnx': ./s.onnx: invalid ELF header"}});
 }
 

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "frontend/onnx/import.h"
 #include "models/networks.h"
 #include "models/onnx_builder.h"
@@ -18,8 +20,23 @@ using models::TensorData;
 
 Result<std::unique_ptr<Graph>> read_back(const CompassIr& ir) { return read_compass_ir(ir.text, ir.weights, nullptr); }
 
+bool has_strings(const Graph& graph) {
+  const auto is_string = [&](graph::ValueId id) { return id.valid() && graph.type(id).dtype == DType::kString; };
+  const auto order = graph.topological_order();
+  return std::any_of(graph.inputs().begin(), graph.inputs().end(), is_string) ||
+         std::any_of(order.begin(), order.end(), [&](graph::NodeId node) {
+           const auto& outputs = graph.node(node).outputs;
+           return std::any_of(outputs.begin(), outputs.end(), is_string);
+         });
+}
+
 void expect_round_trip(const Graph& graph, const std::string& name) {
   const CompassIr ir = write_compass_ir(graph);
+  // What strings mean is in no graph, so that nobody reads them back as something else.
+  if (has_strings(graph)) {
+    EXPECT_NE(read_back(ir).status().message().find("unknown element type 'string'"), std::string::npos) << name;
+    return;
+  }
   EXPECT_EQ(write_compass_ir(graph, false).text, ir.text) << name;
   const auto again = read_back(ir);
   ASSERT_TRUE(again.ok()) << name << ": " << again.status().message();

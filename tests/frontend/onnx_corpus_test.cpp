@@ -2,6 +2,7 @@
 // not supported.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -88,14 +89,18 @@ TEST(OnnxCorpus, BackendTestsImportOrSayWhyNot) {
       continue;
     }
     ++imported;
-    // The data of a sequence are no tensor's; tests/python has those cases.
-    if (description.lists.empty()) {
+    // The data of a sequence are no tensor's, strings have no tensors here; tests/python has those cases.
+    const auto& outputs = (*graph)->outputs();
+    const bool has_strings = std::any_of(outputs.begin(), outputs.end(), [&](const graph::Graph::Output& output) {
+      return (*graph)->type(output.value).dtype == DType::kString;
+    });
+    if (description.lists.empty() && !has_strings) {
       EXPECT_EQ(compare_outputs(**graph, c.expected), "") << c.name;
     }
     EXPECT_EQ(graph::verify_graph(**graph).message(), "") << c.name;
   }
   std::printf("%d imported, %d unsupported of %zu\n", imported, unsupported, cases.size());
-  EXPECT_GE(imported, 945);  // what is left are sequences of unknown length, strings, random results and gradients
+  EXPECT_GE(imported, 1035);  // what is left are sequences of unknown length and gradients
 }
 
 }  // namespace

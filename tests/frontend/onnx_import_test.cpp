@@ -250,10 +250,21 @@ TEST(OnnxImport, ConstantInAllForms) {
     EXPECT_EQ(output_type(**graph, i), types[i]);
     EXPECT_NE((*graph)->constant((*graph)->outputs()[i].value), nullptr);
   }
-  OnnxBuilder strings;
-  strings.output(strings.op("Constant", {}, {{"value_string", "text"}}));
-  EXPECT_EQ(error_of(import(strings)),
-            "m.onnx: 1 node is not supported: Constant-17 (1 node: '/Constant'): strings are not supported");
+}
+
+TEST(OnnxImport, StringsAreNumbersOfATable) {
+  OnnxBuilder b;
+  b.output(b.op("Constant", {}, {{"value_string", "text"}}));
+  b.output(b.op("Constant", {}, {{"value_strings", std::vector<std::string>{"b", "", "text", "b"}}}));
+  EXPECT_EQ(error_of(import(b)), "m.onnx: the model has strings, for which there is no table (ImportOptions::strings)");
+  ImportOptions options;
+  options.strings = std::make_shared<graph::StringTable>();
+  const auto graph = import(b, options);
+  ASSERT_IMPORTED(graph);
+  EXPECT_EQ(output_type(**graph, 0), "string[]");
+  EXPECT_EQ(output_type(**graph, 1), "string[4]");
+  EXPECT_EQ(options.strings->texts(), (std::vector<std::string>{"", "text", "b"}));
+  EXPECT_EQ((*graph)->constant((*graph)->outputs()[1].value)->to_int64s(), (std::vector<int64_t>{2, 0, 1, 2}));
 }
 
 TEST(OnnxImport, TypedDataOfEveryElementType) {
@@ -712,19 +723,21 @@ TEST(OnnxImport, UnsupportedOperatorsAreReportedTogether) {
   plain.output("plain_out");
   OnnxBuilder b;
   b.set_opset(1, "com.acme");
+  b.set_opset(1, "ai.onnx.preview.training");
   b.input("x", DType::kF32, {2});
   b.input("c", DType::kBool, {});
   std::string value = "x";
   for (int i = 0; i < 4; ++i) value = b.op("Frobnicate", {value}, {}, "com.acme");
-  value = b.op("Bernoulli", {value});
+  value = b.op("Gradient", {value}, {}, "ai.onnx.preview.training");
   b.op("NoSuchOp", {value});
   b.op("If", {"c"}, {{"then_branch", &hidden}, {"else_branch", &plain}});
   b.output(value);
   EXPECT_EQ(
       error_of(import(b)),
-      "m.onnx: 7 nodes are not supported: Bernoulli-17 (1 node: '/Bernoulli'): random results are not supported; "
+      "m.onnx: 7 nodes are not supported: "
       "NoSuchOp-17 (1 node: '/NoSuchOp'): unknown operator; in a domain of its own a plugin can define it (--plugin "
       "FILE; plugins=[FILE] in Python); "
+      "ai.onnx.preview.training::Gradient (1 node: '/Gradient'): gradients are not supported; "
       "com.acme::Frobnicate (5 nodes: '/Frobnicate', '/Frobnicate_1', '/Frobnicate_2', ...): unknown operator; a "
       "plugin can define it "
       "(--plugin FILE; plugins=[FILE] in Python)");
@@ -733,11 +746,12 @@ TEST(OnnxImport, UnsupportedOperatorsAreReportedTogether) {
 TEST(OnnxImport, RefusalsInsideOpsAreCollectedToo) {
   OnnxBuilder b;
   const auto x = b.input("x", DType::kF32, {2, 3});
-  b.output(b.op("Cast", {x}, {{"to", 8}}));
-  b.output(b.op("Bernoulli", {x}));
+  b.output(b.op("Cast", {x}, {{"to", 99}}));
+  b.set_opset(1, "ai.onnx.preview.training");
+  b.output(b.op("Gradient", {x}, {}, "ai.onnx.preview.training"));
   EXPECT_EQ(error_of(import(b)),
-            "m.onnx: 2 nodes are not supported: Bernoulli-17 (1 node: '/Bernoulli'): random results are not supported; "
-            "Cast-17 (1 node: '/Cast'): element type string in attribute 'to' is not supported");
+            "m.onnx: 2 nodes are not supported: Cast-17 (1 node: '/Cast'): element type number 99 in attribute 'to' "
+            "is not supported; ai.onnx.preview.training::Gradient (1 node: '/Gradient'): gradients are not supported");
 }
 
 TEST(OnnxImport, UnknownAttributesAreNotDropped) {

@@ -60,6 +60,7 @@ Written write_sample(const std::string& path) {
   input.plan = &result.plan;
   input.recording = &*recording;
   input.backend = "x2";
+  input.cost_figures = {200, 40, 0.5};
   input.required_cpu_features = {"avx2"};
   const std::vector<std::byte> module(100, std::byte{7});
   input.native_module = module;
@@ -86,6 +87,7 @@ TEST(Encode, DecodesToTheSamePlan) {
   EXPECT_EQ(print_plan(decoded->plan), print_plan(written.plan));
   EXPECT_EQ(decoded->required_cpu_features, std::vector<std::string>{"avx2"});
   EXPECT_EQ(decoded->backend, "x2");
+  EXPECT_EQ(decoded->cost_figures, (std::vector<double>{200, 40, 0.5}));
   EXPECT_EQ(check_program(decoded->plan, decoded->plan.programs[0]).message(), "");
   ASSERT_NE(decoded->section(SectionKind::kC), nullptr);
   EXPECT_EQ(decoded->section(SectionKind::kC)->text(), "int c;");

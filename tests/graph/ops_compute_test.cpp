@@ -25,7 +25,11 @@ TEST_F(OpTest, Broadcasting) {
   EXPECT_EQ(types("PRelu", {}, {input("[N,8,4]"), input("[8,1]")}), "float32[N,8,4]");
   EXPECT_THAT(types("PRelu", {}, {input("[4]"), input("[1,4]")}), HasSubstr("does not broadcast"));
   EXPECT_EQ(types("Cast", {{"to", DType::kF16}}, {input("[N]")}), "float16[N]");
-  EXPECT_THAT(types("Cast", {{"to", DType::kString}}, {input("[N]")}), HasSubstr("strings are not tensors"));
+  EXPECT_EQ(types("Cast", {{"to", DType::kString}}, {input("[N]")}), "string[N]");
+  EXPECT_EQ(types("Cast", {{"to", DType::kF32}}, {input("[N]", DType::kString)}), "float32[N]");
+  EXPECT_EQ(types("Equal", {}, {input("[N]", DType::kString), input("[1]", DType::kString)}), "bool[N]");
+  EXPECT_THAT(types("Less", {}, {input("[N]", DType::kString), input("[1]", DType::kString)}),
+              HasSubstr("may not be string"));
   EXPECT_EQ(types("IsNaN", {}, {input("[N]")}), "bool[N]");
   EXPECT_EQ(types("Mod", {}, {input("[2]"), input("[2]")}), "float32[2]");
 }

@@ -1,5 +1,6 @@
-// Runs every passes/*.txt: the comment "# passes: a, b" in its first line says which passes, "---- becomes" splits the
-// graph before from the graph after. AIPU_UPDATE_EXPECTED=1 in the environment rewrites what is expected, for a human
+// Runs every passes/*.txt: the comment "# passes: a, b" in its first line says which passes, comments "# precision: bf16"
+// and "# precision of NAME: fp32" below what lower_precision is told, "---- becomes" splits the graph before from the
+// graph after. AIPU_UPDATE_EXPECTED=1 in the environment rewrites what is expected, for a human
 // to look at; it is refused under CI.
 #include <gtest/gtest.h>
 
@@ -47,6 +48,22 @@ Result<std::vector<Pass>> passes_of(std::string_view text) {
   return passes;
 }
 
+// What comments say of precisions.
+PassContext context_of(std::string_view text) {
+  PassContext context;
+  constexpr std::string_view kAll = "# precision: ", kOne = "# precision of ";
+  for (; text.starts_with('#'); text.remove_prefix(text.find('\n') + 1)) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    const Precision precision = line.ends_with(": bf16") ? Precision::kBFloat16 : Precision::kFloat32;
+    if (line.starts_with(kAll)) context.precision = precision;
+    if (line.starts_with(kOne)) {
+      const std::string_view rest = line.substr(kOne.size());
+      context.precision_rules.push_back({std::string(rest.substr(0, rest.find(':'))), precision});
+    }
+  }
+  return context;
+}
+
 class PassText : public ::testing::TestWithParam<std::filesystem::path> {};
 
 TEST_P(PassText, Becomes) {
@@ -59,7 +76,7 @@ TEST_P(PassText, Becomes) {
   ASSERT_TRUE(passes.ok()) << passes.status().message();
   auto graph = parse_graph(text.substr(0, marker), {});
   ASSERT_TRUE(graph.ok()) << graph.status().message();
-  PassContext context;
+  PassContext context = context_of(text);
   const Status status = run_passes(**graph, *passes, context, {});
   ASSERT_TRUE(status.ok()) << status.message();
   const std::string found = print_graph(**graph);

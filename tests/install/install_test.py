@@ -8,6 +8,7 @@ elsewhere only the search for its path in what is installed says that nothing is
 
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -221,7 +222,8 @@ def use_target(prefix, scratch):
     build = configure_and_build("target", prefix, scratch, *definitions)
     plugin = ("--target-plugin", build / "libsample_target.so")
     text = run(prefix / "bin/aipugb", "--targets", *plugin, hidden=HIDDEN)
-    expect("sample_npu: a toy NPU\n  code      sample_c, run by sample\n" in text, f"the target is listed: {text}")
+    code = f"sample_c for {platform.machine()}, run by sample"
+    expect(f"sample_npu: a toy NPU\n  code      {code}\n" in text, f"the target is listed: {text}")
     outputs = {}
     for target, options in (("sample_npu", plugin), ("host-baseline", ())):
         model = convert(prefix / "bin/aipugb", scratch, scratch, "mlp", *options, "--target", target)

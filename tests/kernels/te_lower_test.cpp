@@ -97,6 +97,29 @@ TEST(TeLower, PrimitivesTellSplitAxesFromForeignOnes) {
   EXPECT_EQ(c.leaf_iter_vars.size(), 2u);
 }
 
+// out[0] = A[0], out[t] = 2 * out[t - 1]: init, state and update are parts of one memory.
+TEST(TeLower, ScanIsOneMemory) {
+  const Expr steps = make_int(5);
+  const Tensor a{make_placeholder("A", {make_int(1)}, kFloat), 0};
+  const Tensor state{make_placeholder("state", {steps}, kFloat), 0};
+  const IterVarPtr i = axis("i", make_int(1)), t = axis("t", steps);
+  const Tensor init{make_compute("init", "", {i}, {read(a, {i->var})}).value(), 0};
+  const Expr before = read(state, {sub(t->var, make_int(1))});
+  const Tensor update{make_compute("update", "", {t}, {mul(before, make_float(2))}).value(), 0};
+  const auto scan = make_scan("scan", "", Scan{nullptr, {init}, {update}, {state}, {}, {}});
+  ASSERT_TRUE(scan.ok()) << scan.status().message();
+  const SchedulePtr schedule = Schedule::create({*scan});
+  EXPECT_EQ(schedule->body_of_scan(*schedule->find(scan->get())).size(), 1u);
+  EXPECT_EQ(text(lower_schedule(*schedule, {{a, nullptr}, {{*scan, 0}, nullptr}}, "main")),
+            "def main(A: Buffer((1,), \"float32\"), scan: Buffer((5,), \"float32\")):\n"
+            "    scan[0] = A[0]\n"
+            "    for scan.idx in range(4):\n"
+            "        scan[(scan.idx + 1)] = (scan[scan.idx] * 2f)\n");
+  const auto wrong = make_scan("scan", "", Scan{nullptr, {init}, {update}, {a}, {}, {}});
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_NE(wrong.status().message().find("extents of dimension 0"), std::string::npos) << wrong.status().message();
+}
+
 TEST(TeLower, TheInterpreterRunsIt) {
   for (const bool attach : {false, true}) {
     const Chain chain(make_int(11));

@@ -1,8 +1,10 @@
-// Loops and branches whose course data decides, beside the same written in C++: native code, X2_1204, the interpreter.
+// Loops and branches whose course data decides, beside the same written in C++: native code, X2_1204, the interpreter,
+// and devices with memory or queues of their own.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -13,6 +15,7 @@
 #include "gbuilder/record/command_checker.h"
 #include "runtime/base/file.h"
 #include "runtime/session.h"
+#include "test_paths.h"
 #include "tests/numerics/road.h"
 
 // What the test and the library allocate is counted, for the test of loops that allocate nothing per iteration.
@@ -45,7 +48,9 @@ using Floats = std::vector<float>;
 struct Place {
   std::string target, backend;
 };
-const Place kPlaces[] = {{"host", ""}, {"X2_1204", ""}, {"host", "interp"}};
+const Place kPlaces[] = {{"host", ""}, {"X2_1204", ""}, {"host", "interp"}, {"host", "remote"}, {"host", "delay"}};
+// Devices of the tests' own are found there.
+const int kPathIsSet = ::setenv("AIPU_BACKEND_PATH", AIPU_BUILD_DIR "/test_backends", 1);
 
 TensorData f32(Ints shape, const Floats& elements) { return TensorData::f32(std::move(shape), elements); }
 TensorData i64(int64_t element) { return TensorData::i64({}, {element}); }
@@ -583,6 +588,96 @@ TEST(ControlFlow, ALoopWithoutAnEndIsEndedByTheLimit) {
       run(*session,
           {{"trips", i64(INT64_MAX)}, {"start", boolean(true)}, {"x", f32({2}, {0, 0})}, {"limit", f32({}, {1})}});
   EXPECT_NE(status.message().find("the run takes longer than 0.05 s"), std::string::npos) << status.message();
+}
+
+// The same bytes on devices as on the host, for values that no C++ of a test gives to the bit.
+void check_on_devices(OnnxBuilder& b, const std::string& name, const std::vector<Values>& runs) {
+  const Converted converted(b, name);
+  const auto here = converted.open(kPlaces[0]);
+  for (const char* device : {"remote", "delay"}) {
+    const auto there = converted.open({"host", device});
+    ASSERT_TRUE(here != nullptr && there != nullptr);
+    for (const Values& inputs : runs) EXPECT_TRUE(run_both(*there, *here, inputs)) << name << " on " << device;
+  }
+}
+
+Floats wave(size_t count, float step) {
+  Floats values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = std::sin(step * static_cast<float>(i));
+  return values;
+}
+
+// An LSTM written out: a Scan over as many steps as the run has.
+TEST(ControlFlow, AnLstmByScanOfAnyLengthOnDevices) {
+  constexpr int64_t kInputs = 5, kHidden = 8;
+  OnnxBuilder body("step");
+  body.input("h", DType::kF32, {1, kHidden});
+  body.input("c", DType::kF32, {1, kHidden});
+  body.input("x", DType::kF32, {1, kInputs});
+  body.node_to("MatMul", {"x", "w"}, {"from_x"});
+  body.node_to("MatMul", {"h", "r"}, {"from_h"});
+  body.node_to("Add", {"from_x", "from_h"}, {"gates"});
+  body.node_to("Split", {"gates"}, {"i", "o", "f", "g"}, {{"axis", 1}});
+  body.node_to("Sigmoid", {"i"}, {"si"});
+  body.node_to("Sigmoid", {"o"}, {"so"});
+  body.node_to("Sigmoid", {"f"}, {"sf"});
+  body.node_to("Tanh", {"g"}, {"tg"});
+  body.node_to("Mul", {"sf", "c"}, {"kept"});
+  body.node_to("Mul", {"si", "tg"}, {"new"});
+  body.node_to("Add", {"kept", "new"}, {"c_next"});
+  body.node_to("Tanh", {"c_next"}, {"tc"});
+  body.node_to("Mul", {"so", "tc"}, {"h_next"});
+  body.node_to("Identity", {"h_next"}, {"y"});
+  for (const char* output : {"h_next", "c_next", "y"}) body.output(output);
+  OnnxBuilder b("lstm_scan");
+  b.initializer(f32({kInputs, 4 * kHidden}, wave(kInputs * 4 * kHidden, 0.7f)), "w");
+  b.initializer(f32({kHidden, 4 * kHidden}, wave(kHidden * 4 * kHidden, 1.3f)), "r");
+  const auto h = b.input("h0", DType::kF32, {1, kHidden});
+  const auto c = b.input("c0", DType::kF32, {1, kHidden});
+  const auto x = b.input("xs", DType::kF32, {"T", 1, kInputs});
+  const auto results = b.node("Scan", {h, c, x}, {{"body", &body}, {"num_scan_inputs", 1}}, 3);
+  b.output(results[2], "ys", DType::kF32, {"T", 1, kHidden});
+  b.output(results[1], "c_last", DType::kF32, {1, kHidden});
+  std::vector<Values> runs;
+  for (const int64_t length : {7, 1, 23, 7}) {
+    runs.push_back({{"h0", f32({1, kHidden}, wave(kHidden, 0.3f))},
+                    {"c0", f32({1, kHidden}, wave(kHidden, 0.9f))},
+                    {"xs", f32({length, 1, kInputs}, wave(static_cast<size_t>(length * kInputs), 0.17f))}});
+  }
+  check_on_devices(b, "lstm_scan", runs);
+}
+
+// As every detector ends: the boxes that stay, if there are any worth it; how many only the branch knows.
+TEST(ControlFlow, NonMaxSuppressionInABranchOnDevices) {
+  OnnxBuilder keep("keep");
+  keep.node_to("NonMaxSuppression", {"boxes", "scores", "most", "overlap", "least"}, {"kept"});
+  keep.output("kept");
+  OnnxBuilder none("none");
+  none.node_to("Identity", {"nothing"}, {"no_box"});
+  none.output("no_box");
+  OnnxBuilder b("suppressed");
+  b.input("boxes", DType::kF32, {1, "N", 4});
+  b.input("scores", DType::kF32, {1, 1, "N"});
+  b.initializer(i64(50), "most");
+  b.initializer(f32({}, {0.5f}), "overlap");
+  b.initializer(f32({}, {0.2f}), "least");
+  b.initializer(TensorData::i64({0, 3}, {}), "nothing");
+  const auto best = b.op("ReduceMax", {"scores"}, {{"keepdims", 0}});
+  const auto any = b.op("Greater", {best, "least"});
+  const auto kept = b.op("If", {any}, {{"then_branch", &keep}, {"else_branch", &none}});
+  b.output(kept, "kept_boxes", DType::kI64, {"K", 3});
+  b.output(b.op("Mul", {kept, kept}), "squares", DType::kI64, {"K", 3});
+  std::vector<Values> runs;
+  for (const auto& [boxes, height] : {std::pair<int64_t, float>{20, 1}, {3, 1}, {20, 0.1f}, {40, 1}}) {
+    Floats corners, scores;
+    for (int64_t i = 0; i < boxes; ++i) {
+      const auto at = static_cast<float>(i % 7);
+      for (const float v : {at, at, at + 1.5f, at + 2}) corners.push_back(v);
+      scores.push_back(height * std::abs(std::sin(0.8f * static_cast<float>(i + 1))));
+    }
+    runs.push_back({{"boxes", f32({1, boxes, 4}, corners)}, {"scores", f32({1, 1, boxes}, scores)}});
+  }
+  check_on_devices(b, "suppressed", runs);
 }
 
 // What a run allocates does not depend on how often a loop is run.

@@ -1,6 +1,6 @@
 // The inner loops of the register tiles must not touch the stack: a spilled accumulator or address halves their speed,
-// and nothing else would tell. Models that need every kind of tile are converted for each x86-64 target (compiling
-// needs no such CPU), and objdump shows their loops.
+// and nothing else would tell. Models that need every kind of tile are converted for each target (compiling needs no
+// such CPU, but a compiler for it), and objdump shows their loops.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "codegen/targets/target.h"
 #include "gbuilder/build.h"
 #include "models/onnx_builder.h"
 #include "tests/numerics/road.h"
@@ -49,9 +50,21 @@ std::string extract_module(const std::string& aipu_bin) {
   return aipu_bin + ".so";
 }
 
-std::vector<Function> disassemble(const std::string& object) {
+// How the assembly of a kind of CPU is read.
+struct Reader {
+  std::string objdump;
+  bool (*multiplies)(const Instruction&);
+  bool (*multiplies_integers)(const Instruction&);
+  bool (*touches_stack)(const Instruction&, bool has_frame_pointer);
+  // Where a branch goes; 0: it is none.
+  uint64_t (*branches_to)(const Instruction&);
+};
+const Reader& reader_for(const std::string& target);
+
+std::vector<Function> disassemble(const std::string& object, const std::string& target) {
   std::vector<Function> functions;
-  std::istringstream lines(output_of("objdump -d --no-show-raw-insn -w '" + object + "' 2>/dev/null"));
+  std::istringstream lines(
+      output_of(reader_for(target).objdump + " -d --no-show-raw-insn -w '" + object + "' 2>/dev/null"));
   for (std::string line; std::getline(lines, line);) {
     if (!line.empty() && line.back() == ':' && line.find('<') != std::string::npos) {
       functions.push_back({line.substr(line.find('<') + 1, line.rfind('>') - line.find('<') - 1), {}});
@@ -69,27 +82,54 @@ std::vector<Function> disassemble(const std::string& object) {
   return functions;
 }
 
-bool multiplies(const Instruction& i) {
-  return i.mnemonic.rfind("vfmadd", 0) == 0 || i.mnemonic == "mulps" || i.mnemonic == "vmulps";
-}
-// Not the scaling of the sums, which is in the store.
-bool multiplies_integers(const Instruction& i) {
-  return i.mnemonic.rfind("vpdpbusd", 0) == 0 || i.mnemonic == "vpmaddwd";
-}
+bool starts_with(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
 
-bool touches_stack(const Instruction& i, bool has_frame_pointer) {
-  return i.operands.find("(%rsp") != std::string::npos ||
-         (has_frame_pointer && i.operands.find("(%rbp") != std::string::npos);
+const Reader kX86 = {
+    "objdump",
+    [](const Instruction& i) {
+      return starts_with(i.mnemonic, "vfmadd") || i.mnemonic == "mulps" || i.mnemonic == "vmulps";
+    },
+    // Not the scaling of the sums, which is in the store.
+    [](const Instruction& i) { return starts_with(i.mnemonic, "vpdpbusd") || i.mnemonic == "vpmaddwd"; },
+    [](const Instruction& i, bool has_frame_pointer) {
+      return i.operands.find("(%rsp") != std::string::npos ||
+             (has_frame_pointer && i.operands.find("(%rbp") != std::string::npos);
+    },
+    [](const Instruction& i) -> uint64_t {
+      return i.mnemonic[0] == 'j' ? std::strtoull(i.operands.c_str(), nullptr, 16) : 0;
+    },
+};
+const Reader kAarch64 = {
+    "aarch64-linux-gnu-objdump",
+    [](const Instruction& i) { return i.mnemonic == "fmla" && i.operands.find(".4s") != std::string::npos; },
+    [](const Instruction& i) { return i.mnemonic == "sdot"; },
+    [](const Instruction& i, bool) { return i.operands.find("[sp") != std::string::npos; },
+    [](const Instruction& i) -> uint64_t {
+      const bool is_branch = starts_with(i.mnemonic, "b.") || starts_with(i.mnemonic, "cb") ||
+                             starts_with(i.mnemonic, "tb") || i.mnemonic == "b";
+      const size_t comma = i.operands.rfind(", ");
+      return is_branch ? std::strtoull(i.operands.c_str() + (comma == std::string::npos ? 0 : comma + 2), nullptr, 16)
+                       : 0;
+    },
+};
+
+// Of pairs of bfloat16.
+bool multiplies_pairs(const Instruction& i) { return starts_with(i.mnemonic, "vdpbf16ps"); }
+
+const Reader& reader_for(const std::string& target) {
+  const auto row = tir::find_target(target);
+  return row.ok() && row->machine == "aarch64" ? kAarch64 : kX86;
 }
 
 struct Loops {
   size_t count = 0;
+  double greatest_share = 0;  // of products among a loop's instructions
   std::vector<std::string> offenders;
 };
 
 // Innermost loops with at least `least` multiplications.
-Loops tile_loops(const std::vector<Function>& functions, size_t least,
-                 bool (*is_product)(const Instruction&) = multiplies) {
+Loops tile_loops(const std::vector<Function>& functions, size_t least, const Reader& reader,
+                 bool (*is_product)(const Instruction&)) {
   Loops loops;
   for (const Function& f : functions) {
     bool has_frame_pointer = false;
@@ -98,9 +138,8 @@ Loops tile_loops(const std::vector<Function>& functions, size_t least,
       const Instruction& i = f.code[at];
       has_frame_pointer =
           has_frame_pointer || (i.mnemonic == "mov" && i.operands.find("%rsp,%rbp") != std::string::npos);
-      if (i.mnemonic[0] != 'j') continue;
-      const uint64_t target = std::strtoull(i.operands.c_str(), nullptr, 16);
-      if (target > i.address || target < f.code.front().address) continue;
+      const uint64_t target = reader.branches_to(i);
+      if (target == 0 || target > i.address || target < f.code.front().address) continue;
       size_t begin = at;
       while (begin > 0 && f.code[begin].address > target) --begin;
       ranges.emplace_back(begin, at);
@@ -116,11 +155,13 @@ Loops tile_loops(const std::vector<Function>& functions, size_t least,
       std::string text;
       for (size_t at = begin; at <= end; ++at) {
         products += is_product(f.code[at]) ? 1 : 0;
-        stack += touches_stack(f.code[at], has_frame_pointer) ? 1 : 0;
+        stack += reader.touches_stack(f.code[at], has_frame_pointer) ? 1 : 0;
         text += "\n  " + f.code[at].mnemonic + f.code[at].operands;
       }
       if (products < least) continue;
       ++loops.count;
+      loops.greatest_share =
+          std::max(loops.greatest_share, static_cast<double>(products) / static_cast<double>(end - begin + 1));
       if (stack > 0)
         loops.offenders.push_back(f.name + ": " + std::to_string(stack) + " stack accesses in a loop of " +
                                   std::to_string(products) + " products:" + text);
@@ -148,7 +189,7 @@ std::string tile_model() {
 
 // `part_of_name`: only functions with that in their names; what surrounds the tiles of some kernels multiplies as well.
 void expect_registers(const std::string& model, const char* target, size_t least_loops,
-                      const std::string& part_of_name = "", bool fast_math = false) {
+                      const std::string& part_of_name = "", bool fast_math = false, double least_share = 0) {
   gbuilder::BuildOptions build;
   build.model = model;
   build.target = target;
@@ -158,25 +199,38 @@ void expect_registers(const std::string& model, const char* target, size_t least
   ASSERT_TRUE(report.ok()) << report.status().message();
   const std::string module = extract_module(build.output);
   ASSERT_FALSE(module.empty());
-  std::vector<Function> functions = disassemble(module);
+  const Reader& reader = reader_for(target);
+  std::vector<Function> functions = disassemble(module, target);
   std::erase_if(functions, [&](const Function& f) { return f.name.find(part_of_name) == std::string::npos; });
-  const Loops loops = tile_loops(functions, 8);
+  const Loops loops = tile_loops(functions, 8, reader, reader.multiplies);
   // Fewer would mean that the test no longer finds them.
   EXPECT_GE(loops.count, least_loops);
+  EXPECT_GE(loops.greatest_share, least_share);
   for (const std::string& offender : loops.offenders) ADD_FAILURE() << target << ", " << offender;
+}
+
+// What a test of a target's code needs beside aipu: "" if it is there.
+std::string missing_tool(const std::string& target) {
+  const std::string objdump = reader_for(target).objdump;
+  if (output_of(objdump + " --version 2>/dev/null").empty()) return objdump;
+  const auto row = tir::find_target(target);
+  if (!row.ok() || row->machine == tir::kThisMachine) return "";
+  const std::string compiler = row->machine + "-linux-gnu-gcc";
+  return output_of(compiler + " --version 2>/dev/null").empty() ? compiler : "";
 }
 
 class Disassembled : public testing::Test {
  protected:
-  void SetUp() override {
-    if (output_of("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "there is no objdump";
-#if !defined(__x86_64__)
-    GTEST_SKIP() << "x86-64 only";
-#endif
+  void SetUp() override { need_tools("host-avx512"); }
+  static void need_tools(const std::string& target) {
+    if (const std::string missing = missing_tool(target); !missing.empty()) GTEST_SKIP() << "there is no " << missing;
   }
 };
 
-class Disassembly : public Disassembled, public testing::WithParamInterface<const char*> {};
+class Disassembly : public Disassembled, public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override { need_tools(GetParam()); }
+};
 
 TEST_P(Disassembly, InnerLoopsOfTilesStayInRegisters) { expect_registers(tile_model(), GetParam(), 12); }
 
@@ -259,7 +313,17 @@ std::string attention_step_model() {
 TEST_P(Disassembly, InnerLoopsOfAttentionOfFewQueriesStayInRegisters) {
   expect_registers(attention_step_model(), GetParam(), 1, "value_tile");
   // Four lanes are fewer products than count as a tile's.
-  if (std::string(GetParam()) != "host-baseline") expect_registers(attention_step_model(), GetParam(), 1, "score_keys");
+  if (tir::find_target(GetParam())->lanes(32) > 4)
+    expect_registers(attention_step_model(), GetParam(), 1, "score_keys");
+}
+
+// Without operands in memory and without broadcasts about four of five instructions multiply: the rows' values are
+// elements of registers.
+TEST_F(Disassembled, MostInstructionsOfTilesForAArch64Multiply) {
+  if (const std::string missing = missing_tool("aarch64-neon"); !missing.empty())
+    GTEST_SKIP() << "there is no " << missing;
+  expect_registers(tile_model(), "aarch64-neon", 1, "gemm_tile", false, 0.8);
+  expect_registers(tile_model(), "aarch64-neon", 1, "conv_tile", false, 0.75);
 }
 
 // Products of Winograd's algorithm with tiles of two and, with fast math, of four.
@@ -288,13 +352,13 @@ TEST_F(Disassembled, PatchesOfWinogradStayInRegisters) {
   build.output = build.model + ".aipu.bin";
   ASSERT_TRUE(gbuilder::build_model(build).ok());
   size_t transforms = 0;
-  for (const Function& f : disassemble(extract_module(build.output))) {
+  for (const Function& f : disassemble(extract_module(build.output), build.target)) {
     if (f.name.find("patch_4x4") == std::string::npos) continue;
     ++transforms;
     size_t vectors = 0;
     for (const Instruction& i : f.code) {
       vectors += i.operands.find("%zmm") != std::string::npos ? 1 : 0;
-      EXPECT_FALSE(touches_stack(i, true) && i.operands.find("%zmm") != std::string::npos)
+      EXPECT_FALSE(kX86.touches_stack(i, true) && i.operands.find("%zmm") != std::string::npos)
           << f.name << ": " << i.mnemonic << i.operands;
     }
     EXPECT_GT(vectors, 150u) << f.name;
@@ -328,7 +392,46 @@ std::string quantized_model() {
   return b.save(path).ok() ? path : "";
 }
 
+// The same layers as of the float32 tiles, of products of bfloat16.
+TEST_F(Disassembled, InnerLoopsOfTilesOfPairsStayInRegisters) {
+  for (const std::string& model : {tile_model(), short_rows_model()}) {
+    gbuilder::BuildOptions build;
+    build.model = model;
+    build.target = "host-avx512-bf16";
+    build.precision = "bf16";
+    build.output = build.model + ".pairs.aipu.bin";
+    const auto report = gbuilder::build_model(build);
+    ASSERT_TRUE(report.ok()) << report.status().message();
+    const std::string module = extract_module(build.output);
+    ASSERT_FALSE(module.empty());
+    const Loops loops = tile_loops(disassemble(module, build.target), 8, kX86, multiplies_pairs);
+    EXPECT_GE(loops.count, 1u);
+    for (const std::string& offender : loops.offenders) ADD_FAILURE() << offender;
+  }
+}
+
 class IntegerDisassembly : public Disassembly {};
+
+// Sums and weights do; of the addresses, in one of the functions, some do not.
+TEST_F(Disassembled, DotProductsForAArch64KeepVectorsInRegisters) {
+  const std::string target = "aarch64-dotprod";
+  if (const std::string missing = missing_tool(target); !missing.empty()) GTEST_SKIP() << "there is no " << missing;
+  gbuilder::BuildOptions build;
+  build.model = quantized_model();
+  build.target = target;
+  build.output = build.model + "." + target + ".aipu.bin";
+  const auto report = gbuilder::build_model(build);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  Reader reader = kAarch64;
+  reader.touches_stack = [](const Instruction& i, bool) {
+    const size_t first = i.operands.find_first_not_of(" \t");
+    return i.operands.find("[sp") != std::string::npos && first != std::string::npos && i.operands[first] == 'q';
+  };
+  const Loops loops =
+      tile_loops(disassemble(extract_module(build.output), target), 8, reader, reader.multiplies_integers);
+  EXPECT_GE(loops.count, 8u);
+  for (const std::string& offender : loops.offenders) ADD_FAILURE() << target << ", " << offender;
+}
 
 TEST_P(IntegerDisassembly, InnerLoopsOfTilesStayInRegisters) {
   gbuilder::BuildOptions build;
@@ -339,7 +442,8 @@ TEST_P(IntegerDisassembly, InnerLoopsOfTilesStayInRegisters) {
   ASSERT_TRUE(report.ok()) << report.status().message();
   const std::string module = extract_module(build.output);
   ASSERT_FALSE(module.empty());
-  const Loops loops = tile_loops(disassemble(module), 8, multiplies_integers);
+  const Reader& reader = reader_for(build.target);
+  const Loops loops = tile_loops(disassemble(module, build.target), 8, reader, reader.multiplies_integers);
   EXPECT_GE(loops.count, 8u);
   for (const std::string& offender : loops.offenders) ADD_FAILURE() << GetParam() << ", " << offender;
 }
@@ -351,7 +455,8 @@ INSTANTIATE_TEST_SUITE_P(Targets, IntegerDisassembly, testing::Values("host-avx5
                            return name;
                          });
 
-INSTANTIATE_TEST_SUITE_P(Targets, Disassembly, testing::Values("host-avx512", "host-avx2", "host-baseline"),
+INSTANTIATE_TEST_SUITE_P(Targets, Disassembly,
+                         testing::Values("host-avx512", "host-avx2", "host-baseline", "aarch64-neon"),
                          [](const auto& p) {
                            std::string name = p.param;
                            for (char& c : name) c = c == '-' ? '_' : c;

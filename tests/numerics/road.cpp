@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 
 #include "codegen/targets/target.h"
 #include "frontend/onnx/import.h"
@@ -94,6 +95,12 @@ Result<std::vector<float>> decoded(const runtime::TensorView& view, size_t count
   return data;
 }
 
+// Kernels for another kind of CPU run on the remote device, whose process is of that kind; "": what the file says.
+Result<std::string> backend_for(const std::string& target) {
+  AIPU_ASSIGN_OR_RETURN(const tir::Target row, tir::find_target(target));
+  return row.machine == tir::kThisMachine ? std::string() : std::string("remote");
+}
+
 }  // namespace
 
 Result<std::map<std::string, Tensor>> run_road(const std::string& onnx_path,
@@ -104,10 +111,14 @@ Result<std::map<std::string, Tensor>> run_road(const std::string& onnx_path,
   build.output = onnx_path + "." + options.target + ".aipu.bin";
   build.target = options.target;
   build.fast_math = options.fast_math;
+  build.precision = options.precision;
   build.jobs = 1;
   AIPU_RETURN_IF_ERROR(gbuilder::build_model(build).status());
   runtime::LoadOptions load;
   load.backend = options.backend;
+  if (load.backend.empty()) {
+    AIPU_ASSIGN_OR_RETURN(load.backend, backend_for(options.target));
+  }
   AIPU_ASSIGN_OR_RETURN(auto model, runtime::Model::load(build.output, load));
   runtime::SessionOptions session_options;
   session_options.threads = options.threads;
@@ -153,6 +164,12 @@ Tensor random_tensor(std::mt19937& random, std::vector<int64_t> shape, float low
 }
 
 std::vector<std::string> runnable_targets() {
+  if (const char* named = std::getenv("AIPU_TEST_TARGETS"); named != nullptr && *named != '\0') {
+    std::vector<std::string> targets;
+    std::istringstream words{std::string(named)};
+    for (std::string name; std::getline(words, name, ',');) targets.push_back(name);
+    return targets;
+  }
   std::vector<std::string> targets = {"host-baseline", "X2_1204"};
   if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0) targets.emplace_back("host-avx2");
   if (const auto host = tir::find_target("host"); host.ok() && host->name.starts_with("host-avx512"))

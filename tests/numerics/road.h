@@ -19,6 +19,7 @@ struct RoadOptions {
   std::string backend;  // "" = the target's own, "interp"
   int threads = 2;
   bool fast_math = false;
+  std::string precision = {};  // as --precision has it
 };
 
 // Converts the model and runs it; the outputs by name. Inputs and outputs of other element types than float32 are

@@ -12,6 +12,7 @@ _TYPES = {
     "int16": 5,
     "int32": 6,
     "int64": 7,
+    "object": 8,  # strings
     "bool": 9,
     "float16": 10,
     "float64": 11,
@@ -68,7 +69,21 @@ def node(op, inputs, outputs, domain="", **attributes):
     return b"".join(parts)
 
 
+class MapType:
+    """The type of a value that is a map from keys to values of these types, or with ``many`` a sequence of such."""
+
+    def __init__(self, key, value, many=False):
+        self.key, self.value, self.many = key, value, many
+
+    def encoded(self):
+        value = _field(1, _field(1, _TYPES[self.value]) + _field(2, b""))
+        kind = _field(5, _field(1, _TYPES[self.key]) + _field(2, value))
+        return _field(4, _field(1, kind)) if self.many else kind
+
+
 def _value(name, dtype, shape):
+    if isinstance(dtype, MapType):
+        return _field(1, name) + _field(2, dtype.encoded())
     dims = b"".join(_field(1, _field(1, d) if isinstance(d, int) else _field(2, d)) for d in shape)
     return _field(1, name) + _field(2, _field(1, _field(1, _TYPES[dtype]) + _field(2, dims)))
 
@@ -97,6 +112,8 @@ def _tensor(name, array):
         return _raw_tensor(name, array)
     array = np.asarray(array, order="C")
     dims = b"".join(_field(1, int(d)) for d in array.shape)
+    if array.dtype == object:
+        return dims + _field(2, 8) + b"".join(_field(6, text) for text in array.flat) + _field(8, name)
     return dims + _field(2, _TYPES[str(array.dtype)]) + _field(8, name) + _field(9, array.tobytes())
 
 
@@ -105,7 +122,9 @@ def write_model(path, nodes, inputs, outputs, constants=None, opset=17, ml_opset
     graph = [_field(1, n) for n in nodes] + [_field(2, "g")]
     graph += [_field(5, _tensor(name, array)) for name, array in (constants or {}).items()]
     graph += [_field(11, _value(*i)) for i in inputs] + [_field(12, _value(*o)) for o in outputs]
-    domains = (("", opset), ("example", 1), ("com.microsoft", 1), ("ai.onnx.ml", ml_opset))
+    domains = [("", opset), ("ai.onnx.ml", ml_opset)]
+    others = ("example", "com.microsoft", "ai.onnx.preview", "ai.onnx.preview.training")
+    domains += [(domain, 1) for domain in others]
     opsets = [_field(8, _field(1, domain) + _field(2, version)) for domain, version in domains]
     with open(path, "wb") as file:
         file.write(_field(1, 8) + _field(7, b"".join(graph)) + b"".join(opsets))

@@ -264,7 +264,7 @@ def test_what_does_not_belong_together(model):
 
 def test_one_process_at_a_time(model):
     os.mkdir("out")
-    with aipu._files.locked("out/.lock"), pytest.raises(BlockingIOError):
+    with aipu._files.locked("out/.lock"), pytest.raises(BlockingIOError, match="another process is writing to .out.$"):
         aipu.batch.run(model, [item_of(0)], "out")
     assert aipu.batch.run(model, [item_of(0)], "out").rows == 1
 

@@ -8,7 +8,7 @@ import aipu
 import aipu.bench
 import numpy as np
 import pytest
-from aipu.bench import _compare, _inputs, _turns
+from aipu.bench import _compare, _difference, _inputs, _turns
 from onnx_text import node, write_model
 from other_python import python_with, run_python
 
@@ -94,7 +94,7 @@ def test_outliers():
 
 def test_errors_of_outputs():
     ones = np.ones((2, 2), np.float32)
-    error = _compare.relative_error
+    error = _difference.relative_error
     assert error({"y": ones}, {"y": ones}) == 0
     assert error({"y": ones + 0.5}, {"y": 10 * ones - 8.5}) == 0
     assert error({"y": 3 * ones}, {"y": 4 * ones}) == pytest.approx(0.25)

@@ -11,6 +11,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import xml.etree.ElementTree
 
 import aipu.bench
 import numpy as np
@@ -282,6 +283,39 @@ def test_sweeps_that_differ():
     assert not same and "DIFFERS" in text
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_two_sweeps_of_the_program(noise, monkeypatch, capsys):
+    """Batch 1..32 x threads 1..2 x sessions 1..2 on a machine whose times are known: the sweep names the best, or what
+    is as good within noise, and the second one says that it finds the same.
+    """
+    random_ = np.random.default_rng(11)
+    measured_ = []
+
+    def of_the_machine(options):
+        def measure(c):
+            measured_.append(c)
+            rate, seconds = ideal(c)
+            factor = random_.lognormal(0, noise) if noise else 1.0
+            return _sweep.Point(rate / factor, seconds * factor)
+
+        return measure
+
+    monkeypatch.setattr(_sweep, "_one", of_the_machine)
+    arguments = ["mobilenet_v2.onnx", "--batch", "1..32", "--threads", "1,2", "--sessions", "1,2", "--again", "-q"]
+    assert _sweep.main([*arguments, "--json", "sweep.json"]) == 0
+    told = capsys.readouterr().out
+    assert len(set(measured_)) == 6 * 2 * 2 and {c.batch for c in measured_} == {1, 2, 4, 8, 16, 32}
+    with open("sweep.json") as file:
+        sweeps = json.load(file)["sweeps"]
+    best = max(ideal(c)[0] for c in measured_)
+    for sweep in sweeps:
+        (row,) = [row for row in sweep["rows"] if row["is_best"]]
+        names = _sweep.Configuration._fields
+        assert ideal(_sweep.Configuration(*(row[name] for name in names)))[0] >= (1 - 3 * noise) * best
+    assert "best: python3 -m aipu.bench mobilenet_v2.onnx --scenario offline --batch 32 --threads" in told or noise
+    assert "the second sweep finds the same configuration" in told or (noise and "as good within noise" in told)
+
+
 def test_sweep_program(model):
     arguments = ["--batch", "1..2", "--threads", "1,999", "--rounds", "4", "--seconds", "0.01", "--again"]
     done = program("sweep", model, *arguments, "--csv", "s.csv", "--json", "s.json", "--html", "s.html")
@@ -326,6 +360,21 @@ def test_page(page):
     assert program("page", "page.json", "-o", "-").stdout == text
     pathlib.Path("bad.json").write_text("[]")
     assert program("page", "bad.json", "-o", "-").returncode == 1
+
+
+def test_picture(page):
+    """A file of SVG with the page's figures, that needs nothing else."""
+    done = program("page", "page.json", "-o", "page.svg")
+    assert done.returncode == 0, done.stderr
+    text = pathlib.Path("page.svg").read_text()
+    root = xml.etree.ElementTree.fromstring(text)
+    kind = "{http://www.w3.org/2000/svg}"
+    captions = [one.text for one in root.iter(f"{kind}text") if one.get("class") == "caption"]
+    assert [caption.split()[0] for caption in captions] == ["Latency", "Each", "Memory", "Roofline:"]
+    assert len(root.findall(f"{kind}g")) == 4 and len(list(root.iter(f"{kind}circle"))) >= 3
+    assert not re.search(r"href|src=|@import|url\(|nan", text) and "prefers-color-scheme: dark" in text
+    pathlib.Path("none.json").write_text('{"tool": "aipu.bench", "results": []}')
+    assert program("page", "none.json", "-o", "none.svg").returncode == 1
 
 
 def test_page_of_the_npu(model):

@@ -9,7 +9,7 @@ import sys
 import aipu.diff
 import numpy as np
 import pytest
-from aipu._arguments import ProgressLines
+from aipu._progress import ProgressLine
 from aipu.diff import _metrics, _page
 from onnx_text import node, write_model
 from other_python import python_with, run_python
@@ -140,7 +140,7 @@ def test_the_program(models):
 
 def test_progress_is_a_line_of_each_kind_and_one_in_ten_seconds():
     now, stream = [0.0], io.StringIO()
-    tell = ProgressLines("p", stream, lambda: now[0])
+    tell = ProgressLine("p", stream, lambda: now[0])
     for second in range(25):
         now[0] = float(second)
         tell(f"run {second}")
@@ -149,7 +149,7 @@ def test_progress_is_a_line_of_each_kind_and_one_in_ten_seconds():
     assert stream.getvalue() == "p: run 0\np: run 10\np: run 20\np: writing\n"
     terminal = io.StringIO()
     terminal.isatty = lambda: True
-    tell = ProgressLines("p", terminal)
+    tell = ProgressLine("p", terminal)
     tell("run 1")
     tell("run 2\n\x1b[31m")  # names of a model do not speak to the terminal
     tell.end()

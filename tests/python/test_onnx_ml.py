@@ -42,6 +42,8 @@ def sigmoid(z):
 class Forest:
     """Random trees: a branch is (feature, mode, threshold, missing, true, false), a leaf a dict of weights."""
 
+    thresholds = (-1, -0.0, 0.5, 1, 2)
+
     def __init__(self, random, trees, depth, features, targets, modes, missing=False):
         self.random, self.features, self.modes, self.missing = random, features, modes, missing
         self.targets, self.every = targets, targets
@@ -52,7 +54,7 @@ class Forest:
             few = self.random.integers(1, self.targets + 1)
             chosen = self.random.permutation(self.targets)[:few]
             return {int(k): float(F32(self.random.standard_normal())) for k in chosen}
-        threshold = float(F32(self.random.choice([-1, -0.0, 0.5, 1, 2])))
+        threshold = float(F32(self.random.choice(self.thresholds)))
         mode = self.modes[self.random.integers(len(self.modes))]
         missing = bool(self.missing and self.random.random() < 0.5)
         children = [self.make(depth - 1, whole, tree) for _ in range(2)]
@@ -120,6 +122,23 @@ def test_comparisons(tmp_path, random, family, mode):
         sums = np.array([[sum(w) for w in lists] for lists in forest.weights(x)], F32)
         family.add("TreeEnsembleRegressor", [x], sums, n_targets=1, **forest.attributes("target"))
     family.check(tmp_path)
+
+
+class ExtremeForest(Forest):
+    thresholds = (-np.inf, np.inf, np.nan, 1)
+
+
+@pytest.mark.parametrize("features", [3, 500])  # of rows that are copied, and of rows that are wider than trees look
+@pytest.mark.parametrize("mode", [*COMPARISONS, "mixed"])
+def test_missing_values_and_extreme_thresholds(tmp_path, random, family, mode, features):
+    modes = list(COMPARISONS) if mode == "mixed" else [mode]
+    for count in (1, 19):
+        forest = ExtremeForest(random, 5, 4, features, 2 if count > 1 else 1, modes, missing=True)
+        x = random.choice([-np.inf, -1, 1, 2, np.inf, np.nan], (count, features)).astype(F32)
+        sums = np.array([[sum(w) for w in lists] for lists in forest.weights(x)], F32)
+        family.add("TreeEnsembleRegressor", [x], sums, n_targets=sums.shape[1], **forest.attributes("target"))
+    for target in ("host", "X2_1204") if mode == "mixed" else ("host",):
+        family.check(tmp_path, target=target)
 
 
 @pytest.mark.parametrize("function", ["SUM", "AVERAGE", "MIN", "MAX"])

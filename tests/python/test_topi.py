@@ -1,5 +1,7 @@
 """The small library of operators, against NumPy."""
 
+import os
+
 import aipu
 import numpy as np
 import pytest
@@ -12,7 +14,8 @@ def check(result, inputs, expected, rtol=1e-5, atol=1e-6):
     """``inputs``: pairs of a placeholder and its array."""
     s = te.create_schedule(result.op)
     out = np.full(expected.shape, 77).astype(result.dtype)
-    aipu.build(s, [t for t, _ in inputs] + [result], "interpreter")(*[a for _, a in inputs], out)
+    target = os.environ.get("AIPU_TOPI_TARGET", "interpreter")
+    aipu.build(s, [t for t, _ in inputs] + [result], target)(*[a for _, a in inputs], out)
     assert out.shape == expected.shape
     np.testing.assert_allclose(out, expected, rtol=rtol, atol=atol)
 

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <functional>
 
@@ -169,7 +170,6 @@ TEST(Loader, NamesWhatIsWrong) {
        }},
       {"unknown dtype 0", [](auto& b) { b.tensors[1].dtype = DType::kVoid; }},
       {"unknown dtype 77", [](auto& b) { b.tensors[1].dtype = static_cast<DType>(77); }},
-      {"holds strings", [](auto& b) { b.tensors[1].dtype = DType::kString; }},
       {"unknown kind 7", [](auto& b) { b.tensors[1].kind = static_cast<fb::TensorKind>(7); }},
       {"extent 1 is expression 1000000", [=](auto& b) { b.tensors[1].shape[1] = kHuge; }},
       {"its size is expression 1000000", [=](auto& b) { b.tensors[1].size_bytes = kHuge; }},
@@ -272,6 +272,9 @@ TEST(Loader, NamesWhatIsWrong) {
       {"symbol 1 is given by a caller, of which there is none",
        [](auto& b) { b.symbol("n", 0, 0, fb::SymbolKind::kGiven); }},
       {"call 0 is never run", [](auto& b) { b.calls.emplace_back(); }},
+      {"cost figure 1 is out of range", [](auto& b) { b.cost_figures = {200, 0}; }},
+      {"cost figure 0 is out of range", [](auto& b) { b.cost_figures = {std::nan("")}; }},
+      {"cost figure 2 is out of range", [](auto& b) { b.cost_figures = {1, 1, 1e300}; }},
       {"body 0 is never run", [](auto& b) { b.bodies.push_back(test::loop_model().bodies[0]); }},
       {"the condition is not a bool tensor", [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kIf, 0, 1, 2)}; }},
       {"has operation counts for 1 of 2 tec commands", [](auto& b) { b.programs[0].tec_operations = {kNone}; }},

@@ -57,8 +57,11 @@ void ModelBuilder::copy(uint32_t destination, uint32_t destination_offset, uint3
   waits.insert(waits.end(), wait_for.begin(), wait_for.end());
 }
 
-void ModelBuilder::host(fb::HostOp op, uint32_t a, uint32_t b, uint32_t c, uint32_t program) {
-  programs[program].host.emplace_back(next_sequence++, op, a, b, c, 0, static_cast<uint32_t>(waits.size()), 0, kNone);
+void ModelBuilder::host(fb::HostOp op, uint32_t a, uint32_t b, uint32_t c, uint32_t program,
+                        std::vector<fb::Wait> wait_for) {
+  programs[program].host.emplace_back(next_sequence++, op, a, b, c, 0, static_cast<uint32_t>(waits.size()),
+                                      static_cast<uint32_t>(wait_for.size()), kNone);
+  waits.insert(waits.end(), wait_for.begin(), wait_for.end());
 }
 
 flatbuffers::Offset<fb::Model> ModelBuilder::table(
@@ -131,13 +134,42 @@ flatbuffers::Offset<fb::Model> ModelBuilder::table(
   std::vector<flatbuffers::Offset<fb::Model>> body_rows;
   for (const ModelBuilder& body : bodies) body_rows.push_back(body.table(builder, {}));
   const auto call_list = builder.CreateVector(call_rows);
+  std::vector<flatbuffers::Offset<fb::TextCall>> text_rows;
+  for (const TextCallRow& row : text_calls) {
+    const auto operation = builder.CreateString(row.operation);
+    const auto texts = string_list(row.texts);
+    const auto numbers = builder.CreateVector(row.numbers);
+    const auto text_inputs = builder.CreateVector(row.inputs);
+    const auto text_outputs = builder.CreateVector(row.outputs);
+    text_rows.push_back(fb::CreateTextCall(builder, operation, texts, numbers, text_inputs, text_outputs, row.needed));
+  }
+  const auto text_list = builder.CreateVector(text_rows);
+  const auto pool = string_pool.empty()
+                        ? flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>>()
+                        : string_list(string_pool);
+  const auto description_text = builder.CreateString(description);
+  std::vector<flatbuffers::Offset<fb::Property>> property_rows;
+  for (const auto& [key, value] : properties) {
+    const auto key_text = builder.CreateString(key);
+    property_rows.push_back(fb::CreateProperty(builder, key_text, builder.CreateString(value)));
+  }
+  const auto property_list = builder.CreateVector(property_rows);
+  std::vector<flatbuffers::Offset<fb::TensorList>> list_rows;
+  for (const ListRow& row : lists) {
+    const auto list_name = builder.CreateString(row.name);
+    list_rows.push_back(
+        fb::CreateTensorList(builder, list_name, row.is_input, row.kind, row.absent, row.first, row.count));
+  }
+  const auto tensor_lists = builder.CreateVector(list_rows);
   const auto all_bodies = builder.CreateVector(body_rows);
   const auto backend_text =
       backend.empty() ? flatbuffers::Offset<flatbuffers::String>() : builder.CreateString(backend);
+  const auto costs =
+      cost_figures.empty() ? flatbuffers::Offset<flatbuffers::Vector<double>>() : builder.CreateVector(cost_figures);
   return fb::CreateModel(builder, format_version, producer, name, target_text, feature_list, tec_count, section_list,
                          expression_list, symbol_list, tensor_list, input_list, output_list, kernel_list, argument_list,
                          wait_list, program_list, strings_list, origin_list, false, loop_list, call_list, all_bodies,
-                         backend_text);
+                         backend_text, description_text, property_list, tensor_lists, costs, text_list, pool);
 }
 
 std::vector<std::byte> ModelBuilder::build() const {

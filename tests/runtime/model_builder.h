@@ -68,11 +68,28 @@ struct CallRow {
   uint32_t extents = kNone;
 };
 
+struct TextCallRow {
+  std::string operation;
+  std::vector<std::string> texts = {};
+  std::vector<int64_t> numbers = {};
+  std::vector<uint32_t> inputs = {}, outputs = {};
+  uint32_t needed = kNone;
+};
+
+struct ListRow {
+  std::string name;
+  bool is_input = false;
+  fb::TensorListKind kind = fb::TensorListKind::kSequence;
+  bool absent = false;
+  uint32_t first = 0, count = 0;
+};
+
 // The tables of a file, open to edits. Helpers return the index of what they add.
 struct ModelBuilder {
   uint32_t format_version = 1;
   std::string target = "host-baseline", backend = {};  // backend: of files that say theirs
   std::vector<std::string> features;
+  std::vector<double> cost_figures;  // empty: a file without
   uint32_t tec_count = 0;
   std::vector<fb::Expression> expressions;
   std::vector<SymbolRow> symbols;
@@ -86,6 +103,11 @@ struct ModelBuilder {
   std::vector<SectionRow> sections;
   std::vector<fb::BatchLoop> batch_loops;
   std::vector<CallRow> calls;
+  std::vector<TextCallRow> text_calls;
+  std::vector<std::string> string_pool;
+  std::string description;
+  std::vector<std::pair<std::string, std::string>> properties;
+  std::vector<ListRow> lists;
   std::vector<ModelBuilder> bodies;  // without sections and kernels
   uint32_t next_sequence = 1;
 
@@ -117,7 +139,8 @@ struct ModelBuilder {
   void copy(uint32_t destination, uint32_t destination_offset, uint32_t source, uint32_t source_offset, uint32_t width,
             uint32_t times, uint32_t destination_stride, uint32_t source_stride, uint32_t program = 0,
             std::vector<fb::Wait> wait_for = {});
-  void host(fb::HostOp op, uint32_t a, uint32_t b, uint32_t c = 0, uint32_t program = 0);
+  void host(fb::HostOp op, uint32_t a, uint32_t b, uint32_t c = 0, uint32_t program = 0,
+            std::vector<fb::Wait> wait_for = {});
 
   std::vector<std::byte> build() const;
 

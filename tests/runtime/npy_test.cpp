@@ -46,6 +46,38 @@ TEST(Npy, RoundTripsEveryType) {
   }
 }
 
+TEST(Npy, StringsAreFilledUpCodePoints) {
+  const std::vector<std::string> texts = {"", "a", "\xe6\x97\xa5\xe6\x9c\xac", "\xf0\x9f\x98\x80", "\xc3\xa9!"};
+  std::vector<runtime::StringView> views;
+  for (const std::string& text : texts) views.push_back({text.data(), text.size()});
+  const std::vector<int64_t> shape = {5};
+  const std::string path = ::testing::TempDir() + "aipu_strings.npy";
+  ASSERT_TRUE(write_npy(path, DType::kString, shape, views.data()).ok());
+  const auto read = read_npy(path);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  const Array again = *read;  // copies show the same texts
+  EXPECT_EQ(again.dtype, DType::kString);
+  EXPECT_EQ(again.shape, shape);
+  const auto* found = reinterpret_cast<const runtime::StringView*>(again.data.data());
+  for (size_t k = 0; k < texts.size(); ++k) EXPECT_EQ(std::string(found[k].data, found[k].size), texts[k]);
+  EXPECT_TRUE(compare(span_of(again), {DType::kString, shape, views.data()}, {}).equal);
+  views[3] = views[1];
+  const Comparison other = compare(span_of(again), {DType::kString, shape, views.data()}, {});
+  EXPECT_EQ(other.message.substr(0, 38), "1 of 5 elements differ, first at [3]: ");
+  const std::string broken = "\xff";
+  const runtime::StringView bad[] = {{broken.data(), 1}};
+  const int64_t one[] = {1};
+  EXPECT_THAT(write_npy(path, DType::kString, one, bad).message(), HasSubstr("is no UTF-8"));
+}
+
+TEST(Npy, ReadsBytesAsStrings) {
+  const auto array = parse_npy(file_with("{'descr': '|S2', 'fortran_order': True, 'shape': (1, 2), }\n", 4));
+  ASSERT_TRUE(array.ok()) << array.status().message();
+  EXPECT_THAT(*array->texts, ::testing::ElementsAre(std::string("\0\1", 2), "\2\3"));
+  EXPECT_THAT(problem("{'descr': '<U0', 'fortran_order': False, 'shape': (1,), }\n", 0), HasSubstr("of no length"));
+  EXPECT_THAT(problem("{'descr': '<U9', 'fortran_order': False, 'shape': (1,), }\n", 4), HasSubstr("does not fit"));
+}
+
 TEST(Npy, HeaderIsAlignedAndWhatNumPyWrites) {
   const int64_t shape[] = {3};
   const auto header = npy_header(DType::kF32, shape);

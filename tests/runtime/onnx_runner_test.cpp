@@ -88,7 +88,7 @@ TEST_F(OnnxRunner, ACrashIsTheFailureOfItsCase) {
   copy_case("test_add", "case");
   ASSERT_TRUE(
       write_file_atomically(folder_ + "/crash.c",
-                            std::string_view("void abort(void); void aipu_register_plugin_v3(void) { abort(); }"))
+                            std::string_view("void abort(void); void aipu_register_plugin_v4(void) { abort(); }"))
           .ok());
   shell("cc -shared -fPIC -o " + folder_ + "/crash.so " + folder_ + "/crash.c");
   EXPECT_EQ(run("--plugin " + folder_ + "/crash.so " + folder_ + "/case"), 1);
@@ -100,7 +100,7 @@ TEST_F(OnnxRunner, AHangIsTheFailureOfItsCase) {
   copy_case("test_add", "case");
   ASSERT_TRUE(write_file_atomically(
                   folder_ + "/hang.c",
-                  std::string_view("void aipu_register_plugin_v3(void) { for (volatile int i = 0;;) i = 1; }"))
+                  std::string_view("void aipu_register_plugin_v4(void) { for (volatile int i = 0;;) i = 1; }"))
                   .ok());
   shell("cc -shared -fPIC -o " + folder_ + "/hang.so " + folder_ + "/hang.c");
   EXPECT_EQ(run("--timeout 1 --plugin " + folder_ + "/hang.so " + folder_ + "/case"), 1);

@@ -76,7 +76,7 @@ inline ModelBuilder positive_model() {
   const uint32_t positive = b.kernel(positive_kernel());
   const uint32_t scale = b.kernel(scale_kernel());
   b.launch(count, {b.pointer(x, false, zero), b.pointer(c, true, zero), b.number(n)}, one);
-  b.host(fb::HostOp::kBindSymbols, 1, 1);
+  b.host(fb::HostOp::kBindSymbols, 1, 1, 0, 0, {{fb::Engine::kTec, 0}});
   b.launch(positive, {b.pointer(x, false, zero), b.pointer(t, true, zero), b.number(n)}, one);
   b.launch(scale, {b.pointer(t, false, zero), b.pointer(y, true, zero), b.number(k), b.word(2.0f)}, n);
   b.tensors[c].first_use = 1;

@@ -15,6 +15,7 @@
 #include "runtime/model.h"
 #include "runtime/session.h"
 #include "test_paths.h"
+#include "tests/runtime/random_plan.h"
 #include "tests/runtime/sample_models.h"
 
 namespace aipu::runtime {
@@ -45,12 +46,21 @@ class VirtualTimeTest : public ::testing::Test {
   }
 };
 
+// Of a target whose host takes so many cycles; launches and copies are the paced device's affair.
+std::vector<double> figures(int64_t host) {
+  tir::CostFigures figures;
+  figures.commands.host = static_cast<double>(host);
+  return figures.numbers();
+}
+
 // A model of commands that do nothing but take time: x[bytes] -> y[bytes].
 class PlanBuilder {
  public:
   static constexpr int64_t kBytes = 4096;
+  static constexpr int64_t kHost = 3;  // what a command of the host takes
 
   PlanBuilder() {
+    b.cost_figures = figures(kHost);
     const uint32_t bytes = b.constant(kBytes);
     zero = b.constant(0);
     one = b.constant(1);
@@ -195,8 +205,8 @@ TEST_F(VirtualTimeTest, AStageBeginsWhenItsSymbolsAreBound) {
   ASSERT_TRUE(session->bind_input(1, {DType::kI64, shape, &value}).ok());
   const Status status = session->run();
   ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_THAT(times_of(*session), ElementsAre(Times{"dma", 0, 100}, Times{"tec", 0, 5}, Times{"host", 5, 0},
-                                              Times{"tec", 5, 7}, Times{"dma", 100, 1}));
+  EXPECT_THAT(times_of(*session), ElementsAre(Times{"dma", 0, 100}, Times{"tec", 0, 5}, Times{"host", 5, 3},
+                                              Times{"tec", 8, 7}, Times{"dma", 100, 1}));
   EXPECT_EQ(session->cycles(), 101);
 }
 
@@ -221,6 +231,7 @@ TEST_F(VirtualTimeTest, SamplesOfABatchLoopFollowEachOther) {
 TEST_F(VirtualTimeTest, LoopsLastUntilTheirBodiesAreDone) {
   ModelBuilder b = test::loop_model();
   b.sections.clear();
+  b.cost_figures = figures(3);
   ModelBuilder& body = b.bodies[0];
   body.programs[0].tec_operations = {body.constant(10)};  // beside a copy of one byte
   const auto session = open(b, "paced");
@@ -232,13 +243,13 @@ TEST_F(VirtualTimeTest, LoopsLastUntilTheirBodiesAreDone) {
   ASSERT_TRUE(session->bind_input(1, {DType::kI64, {}, &trips}).ok());
   const Status status = session->run();
   ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_EQ(session->cycles(), 50);
+  EXPECT_EQ(session->cycles(), 5 * (10 + 3) + 3) << "the last for the result";
   const auto rows = session->profile();
   ASSERT_EQ(rows.size(), 12u);
-  EXPECT_EQ(rows[2].start_cycles, 10) << "the copy of the second iteration";
+  EXPECT_EQ(rows[2].start_cycles, 3 + 10 + 3) << "the copy of the second iteration";
   EXPECT_EQ(rows[10].name, "loop");
   EXPECT_EQ(rows[10].start_cycles, 0);
-  EXPECT_EQ(rows[10].cycles, 50);
+  EXPECT_EQ(rows[10].cycles, 5 * (10 + 3));
 }
 
 // The engines, event by event: each takes the next command of its buffer as soon as all that it waits for is over.
@@ -287,7 +298,8 @@ TEST_F(VirtualTimeTest, RandomPlansTakeWhatASimulationSays) {
     std::array<uint32_t, 3> counts = {};
     for (size_t i = 0, count = 1 + below(40); i < count; ++i) {
       const auto engine = static_cast<fb::Engine>(below(8) == 0 ? 2 : below(2));
-      Command command = {engine, engine == fb::Engine::kHost ? 0 : static_cast<int64_t>(below(60)), {}};
+      Command command = {
+          engine, engine == fb::Engine::kHost ? PlanBuilder::kHost : static_cast<int64_t>(below(60)), {}};
       std::vector<fb::Wait> waits;
       for (size_t w = i == 0 ? 0 : below(4); w > 0; --w) {
         const size_t before = below(i);
@@ -331,6 +343,62 @@ TEST_F(VirtualTimeTest, X2EstimatesFromSizes) {
               ElementsAre(Times{"tec", 0, 200 + 2 * 256 / 32}, Times{"tec", 216, 200 + 3 * 256 / 32},
                           Times{"dma", 440, 144 + 256 / 16}));
   EXPECT_EQ(session->cycles(), 600);
+
+  // The file's figures: a launch of 1000 cycles, copies at 1 byte per cycle.
+  tir::CostFigures costs;
+  costs.commands.launch = 1000;
+  costs.commands.dma_bytes_per_cycle = 1;
+  b.cost_figures = costs.numbers();
+  const auto other = open(b, "x2");
+  ASSERT_TRUE(other->bind_input(0, {DType::kF32, shape, x.data()}).ok());
+  ASSERT_TRUE(other->run().ok());
+  EXPECT_EQ(other->cycles(), 1000 + 2 * 256 / 32 + 1000 + 3 * 256 / 32 + 144 + 256);
+}
+
+// A random plan on the model of X2 itself: what each command takes, it says of its sizes; when each begins, and the
+// makespan, a list scheduler.
+TEST_F(VirtualTimeTest, RandomPlansOnX2TakeWhatAListSchedulerSays) {
+  const npu_timing::Figures figures = npu_timing::kX2;
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    ModelBuilder plan = test::random_plan(seed);
+    plan.target = "X2_1204";
+    const auto session = open(plan, "x2");
+    ASSERT_NE(session, nullptr);
+    const std::vector<float> x(256, 1.5f);
+    const std::vector<int64_t> shape = {256};
+    ASSERT_TRUE(session->bind_input(0, {DType::kF32, shape, x.data()}).ok());
+    ASSERT_TRUE(session->run().ok());
+    const auto rows = session->profile();
+    const auto& program = plan.programs[0];
+    ASSERT_EQ(rows.size(), program.tec.size() + program.dma.size());
+    std::map<std::string_view, int64_t> clocks, busy;
+    std::vector<int64_t> ends;
+    int64_t makespan = 0;
+    for (const auto& row : rows) {
+      const bool copies = row.engine == "dma";
+      // Its own list of waits: of the file, as positions in `rows`.
+      const auto [first, count] =
+          copies ? std::pair(program.dma[row.command].first_wait(), program.dma[row.command].wait_count())
+                 : std::pair(program.tec[row.command].first_wait(), program.tec[row.command].wait_count());
+      int64_t start = clocks[row.engine];
+      for (uint32_t w = first; w < first + count; ++w) {
+        const auto other = std::find_if(rows.begin(), rows.end(), [&](const auto& candidate) {
+          return candidate.command == plan.waits[w].command() &&
+                 (candidate.engine == "dma") == (plan.waits[w].engine() == fb::Engine::kDma);
+        });
+        start = std::max(start, ends[static_cast<size_t>(other - rows.begin())]);
+      }
+      const int64_t cycles = copies ? figures.copy_cycles(1, 1024) : figures.launch_cycles(0, row.bytes, 4);
+      ASSERT_EQ(row.start_cycles, start) << row.engine << " " << row.command << " of seed " << seed;
+      ASSERT_EQ(row.cycles, cycles);
+      ends.push_back(start + cycles);
+      clocks[row.engine] = ends.back();
+      busy[row.engine] += cycles;
+      makespan = std::max(makespan, ends.back());
+    }
+    EXPECT_EQ(session->cycles(), makespan) << seed;
+    EXPECT_LT(makespan, busy["tec"] + busy["dma"]) << "engines overlap";
+  }
 }
 
 // By counters: what the timing model says of an instrumented run.
@@ -368,6 +436,24 @@ TEST_F(VirtualTimeTest, InterpreterCounts) {
     ASSERT_TRUE(tir::interpret_all(instrumented->module, 4, arguments).ok());
     EXPECT_EQ(session->cycles(), static_cast<int64_t>(tir::estimate(*instrumented, counters).cycles)) << n;
   }
+  // Of a target that nobody here knows, as those of plugins: the file has its figures.
+  ModelBuilder unknown = b;
+  unknown.target = "npu_of_a_plugin";
+  unknown.backend = "interp";
+  const std::vector<int64_t> one_element = {1};
+  const auto cycles_of = [&](const std::vector<double>& costs) {
+    unknown.cost_figures = costs;
+    const auto of_plugin = open(unknown, "interp");
+    const int32_t three = 3;
+    EXPECT_TRUE(of_plugin->bind_input(0, {DType::kI32, one_element, &three}).ok());
+    EXPECT_TRUE(of_plugin->run().ok());
+    return of_plugin->cycles();
+  };
+  tir::CostFigures slow;
+  slow.commands.launch += 1000;
+  slow.barrier += 10;  // twice
+  EXPECT_EQ(*cycles_of(slow.numbers()), *cycles_of(tir::CostFigures().numbers()) + 1020);
+  EXPECT_EQ(cycles_of({}), std::nullopt);
   // For a CPU there is no model.
   b.target = "host-baseline";
   const auto on_cpu = open(b, "interp");

@@ -191,7 +191,7 @@ Target sample_npu() {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) aipu::Status aipu_register_target_v1(TargetLibrary& library) {
+extern "C" __attribute__((visibility("default"))) aipu::Status aipu_register_target_v2(TargetLibrary& library) {
   library.add_code_generator(std::make_unique<SampleC>());
   library.add_target(sample_npu());
   return {};

@@ -25,8 +25,10 @@ void constant(OpContext& c) {
     const auto values = c.take_floats(name).value_or(std::vector<double>{});
     const std::vector<float> floats(values.begin(), values.end());
     c.set_output(0, c.constant(Constant::of<float>(DType::kF32, {static_cast<int64_t>(floats.size())}, floats)));
-  } else if (name == "value_string" || name == "value_strings") {
-    c.fail_unsupported("strings are not supported");
+  } else if (name == "value_string") {
+    c.set_output(0, c.squeeze(c.strings({c.take_string(name, "")}), {0}));
+  } else if (name == "value_strings") {
+    c.set_output(0, c.strings(c.take_strings(name).value_or(std::vector<std::string>{})));
   }
 }
 

@@ -21,7 +21,6 @@ void bit_cast(OpContext& c);
 void swi_glu(OpContext& c);
 void selu_before_6(OpContext& c);
 void celu(OpContext& c);
-void dropout(OpContext& c);
 
 // constant.cpp
 void constant(OpContext& c);
@@ -55,6 +54,13 @@ void tile_before_6(OpContext& c);
 void scatter(OpContext& c);
 void space_to_depth(OpContext& c);
 
+// run_time_axes.cpp: the newest forms, with axes or steps that only a run knows
+void squeeze(OpContext& c);
+void unsqueeze(OpContext& c);
+void pad(OpContext& c);
+void slice(OpContext& c);
+void reduce(OpContext& c);
+
 // resize.cpp
 void upsample_before_9(OpContext& c);
 void resize_before_11(OpContext& c);  // and Upsample-9
@@ -63,6 +69,13 @@ void resize(OpContext& c);
 // quantize.cpp
 void dequantize_linear(OpContext& c);
 void quantize_linear(OpContext& c);
+
+// random.cpp
+void bernoulli(OpContext& c);
+void dropout(OpContext& c);
+void multinomial(OpContext& c);
+void random_normal(OpContext& c);   // and RandomNormalLike
+void random_uniform(OpContext& c);  // and RandomUniformLike
 
 // recurrent.cpp
 void recurrent(OpContext& c);
@@ -116,6 +129,12 @@ void causal_conv_with_state(OpContext& c);
 // image.cpp
 void affine_grid(OpContext& c);
 void center_crop_pad(OpContext& c);
+
+// text.cpp
+void regex_full_match(OpContext& c);
+void string_concat(OpContext& c);
+void string_normalizer(OpContext& c);
+void string_split(OpContext& c);
 
 // training.cpp
 void adagrad(OpContext& c);

@@ -1,4 +1,4 @@
-// Elementwise ops: broadcasting by attribute before opset 7, Clip's bounds, Cast's type names, Dropout as identity.
+// Elementwise ops: broadcasting by attribute before opset 7, Clip's bounds, Cast's type names.
 #include <algorithm>
 #include <string>
 
@@ -71,8 +71,7 @@ void cast_before_6(OpContext& c) {
   if (name == "float") name = "float32";
   if (name == "double") name = "float64";
   const auto dtype = parse_dtype(name);
-  if (!dtype || *dtype == DType::kVoid || *dtype == DType::kString)
-    return c.fail_unsupported(str_cat("a cast to '", name, "' is not supported"));
+  if (!dtype || *dtype == DType::kVoid) return c.fail_unsupported(str_cat("a cast to '", name, "' is not supported"));
   c.emit_output("Cast", {{"to", *dtype}}, c.inputs);
 }
 
@@ -116,6 +115,7 @@ void bit_cast(OpContext& c) {
   const Attributes attributes = c.pass_attributes("BitCast");
   if (!c.ok()) return;
   const DType to = attributes.dtype("to");
+  if (to == DType::kString || c.dtype(x) == DType::kString) return c.fail_invalid("strings have no bits");
   if (to == DType::kBool && dtype_bits(c.dtype(x)) == 8) {
     c.emit_output("Cast", {{"to", to}}, {c.emit("BitCast", {{"to", DType::kU8}}, {x})});
   } else {
@@ -147,43 +147,6 @@ void celu(OpContext& c) {
   const ValueId factor = c.scalar(dtype, alpha);
   const ValueId elu = c.emit("Elu", {{"alpha", 1.0}}, {c.emit("Div", {}, {x, factor})});
   c.emit_output("Mul", {}, {elu, factor});
-}
-
-// Inference: the data passes, nothing is dropped.
-void dropout(OpContext& c) {
-  c.ignore("consumed_inputs");
-  c.ignore("seed");
-  double ratio = c.take_float("ratio", 0.5);
-  c.expect_inputs(1, 3);
-  if (!c.ok()) return;
-  bool training = c.version() < 7 && c.take_int("is_test", 0) == 0 && c.has_attribute("is_test");
-  bool known_mode = true;
-  if (c.has_input(2)) {
-    const auto mode = c.constant_ints(c.input(2));
-    known_mode = mode && mode->size() == 1;
-    training = known_mode && mode->front() != 0;
-  }
-  bool known_ratio = true;
-  if (c.has_input(1)) {
-    const auto* given = c.graph().constant(c.input(1));
-    known_ratio = given != nullptr && given->element_count() == 1;
-    if (known_ratio) ratio = given->to_doubles().front();
-  }
-  const bool drops_nothing = known_ratio && ratio == 0;
-  const auto must_be_known = [&](size_t input, const char* what) {
-    c.fail_unsupported(
-        str_cat("operand '", c.graph().value(c.input(input)).name, "' must be known when compiling, it is the ", what));
-  };
-  if (!drops_nothing && !known_mode) return must_be_known(2, "training_mode");
-  if (!known_ratio && training) return must_be_known(1, "ratio");
-  if (!drops_nothing && training) return c.fail_unsupported("random results (training mode) are not supported");
-  const ValueId x = c.input(0);
-  c.set_output(0, c.emit("Identity", {}, {x}));
-  if (c.wants_output(1)) {
-    const DType mask_type = c.version() < 10 ? c.dtype(x) : DType::kBool;
-    const ValueId one = c.scalar(mask_type, 1);
-    c.set_output(1, c.emit("Expand", {}, {one, c.shape_of(x)}));
-  }
 }
 
 }  // namespace aipu::frontend

@@ -13,7 +13,7 @@ Models::
     outputs = aipu.load("model.aipu.bin").run({"input": image})
 """
 
-from . import _native
+from . import _native, _registry
 from ._dtype import (
     DataType,
     double_elem_width,
@@ -31,14 +31,20 @@ __version__ = "0.1.0"
 
 _setup_logger()
 
-from . import analysis, model, nd, onnxruntime, op, script, te, testing, tir, topi, utils  # noqa: E402
+from . import analysis, arith, model, nd, onnxruntime, op, script, target, te, testing, tir, topi, utils  # noqa: E402
+from ._registry import PackedFunc, convert, get_global_func  # noqa: E402
 from ._rpc import get_rpc_session  # noqa: E402
 from .model import Limits, Model, Session, enable_crash_reports, load  # noqa: E402
-from .nd import cpu, device  # noqa: E402
+from .nd import cpu, cuda, device  # noqa: E402
 from .onnxruntime import InferenceSession  # noqa: E402
 from .quantization import quantize  # noqa: E402
 from .te._module import build, lower  # noqa: E402
 from .tir import BuildManager, Executor, IRModule  # noqa: E402
+
+from . import runtime  # noqa: E402  isort: skip
+
+list_global_func_names = _registry.list_global_func_names
+register_func, remove_global_func = _registry.register_func, _registry.remove_global_func
 
 __all__ = [
     "BuildManager",
@@ -52,19 +58,25 @@ __all__ = [
     "InferenceSession",
     "Limits",
     "Model",
+    "PackedFunc",
     "Session",
     "TVMError",
     "analysis",
+    "arith",
     "build",
+    "convert",
     "cpu",
+    "cuda",
     "device",
     "double_elem_width",
     "enable_crash_reports",
     "get_binary_op_result_type",
+    "get_global_func",
     "get_range",
     "get_rpc_session",
     "half_elem_width",
     "hw_native_vdtype",
+    "list_global_func_names",
     "load",
     "lower",
     "model",
@@ -72,8 +84,12 @@ __all__ = [
     "onnxruntime",
     "op",
     "quantize",
+    "register_func",
+    "remove_global_func",
     "resolve_dtype_alias",
+    "runtime",
     "script",
+    "target",
     "te",
     "testing",
     "tir",

@@ -1,4 +1,4 @@
-"""What programs of the package share: kinds of arguments, and lines that say how far they are."""
+"""What programs of the package share: kinds of arguments, and what errors and Ctrl-C end them with."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ import ast
 import importlib
 import os
 import sys
-import time
-from typing import Any, Callable, Optional, Tuple
-
-from . import _native
+from typing import Any, Callable, Tuple
 
 
 def function(text: str) -> Callable[..., Any]:
@@ -45,31 +42,17 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
 
 
-class ProgressLines:
-    """Lines about what is done: on a terminal one that is written over, elsewhere the first one of each kind (its first
-    word), then one every ten seconds. ``stream`` None is silent; ``clock`` gives seconds.
+def run_program(name: str, body: Callable[[], int], *, interrupted: str = "interrupted", failed_code: int = 1) -> int:
+    """The exit code of a program: of its ``body``; ``failed_code`` and one line on the standard error where a model, a
+    file or the machine is at fault; 130, as shells have it, after Ctrl-C.
     """
-
-    def __init__(self, name: str, stream: Optional[Any], clock: Callable[[], float] = time.monotonic) -> None:
-        self._name, self._stream, self._clock = name, stream, clock
-        self._is_terminal = bool(stream is not None and stream.isatty())
-        self._kind, self._shown = "", 0.0
-
-    def __call__(self, line: str) -> None:
-        if self._stream is None:
-            return
-        text = f"{self._name}: {_native.printable(line)}"
-        if self._is_terminal:
-            self._stream.write(f"\r{text[:200]}\x1b[K")
-            self._stream.flush()
-            return
-        kind, now = line.partition(" ")[0], self._clock()
-        if kind != self._kind or now - self._shown >= 10:
-            self._kind, self._shown = kind, now
-            self._stream.write(text + "\n")
-
-    def end(self) -> None:
-        """Takes the line off a terminal."""
-        if self._is_terminal and self._stream is not None:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+    try:
+        return body()
+    except KeyboardInterrupt:
+        code, text = 130, interrupted
+    except MemoryError as error:
+        code, text = failed_code, str(error) or "there is not enough memory"
+    except (ImportError, OSError, RuntimeError, TypeError, ValueError) as error:
+        code, text = failed_code, str(error) or type(error).__name__
+    print(f"{name}: {text}", file=sys.stderr)
+    return code

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from . import _test_data
+from . import _batching, _test_data
 from .batch import _run, _sources
 from .model import TensorSpec
 
@@ -73,12 +74,24 @@ def _batched(
 ) -> Iterator[Run]:
     source = _sources.source_of(data, [spec.name for spec in specs], preprocess is not None)
     is_open = all(spec.shape and not isinstance(spec.shape[0], int) for spec in specs)
-    waiting: List[Any] = []
+    samples = _samples(source, specs, limit, preprocess)
+    # One after the other: what is next to each other and alike runs together.
+    for _, alike in itertools.groupby(samples, lambda sample: sample.index if sample.rows else sample.bucket()):
+        for part in _batching.batches(alike, lambda sample: sample.count, batch if is_open else 1):
+            first, last = part[0], part[-1]
+            if first.rows:
+                yield Run(first.name, first.arrays)
+                continue
+            name = first.name if len(part) == 1 else f"{first.name} to {last.name}"
+            yield Run(name, _batching.joined([sample.arrays for sample in part], False))
 
-    def joined() -> Run:
-        arrays = {spec.name: np.stack([sample.arrays[spec.name] for sample in waiting]) for spec in specs}
-        return Run(waiting[0].name if len(waiting) == 1 else f"{waiting[0].name} to {waiting[-1].name}", arrays)
 
+def _samples(
+    source: _sources.Source,
+    specs: Sequence[TensorSpec],
+    limit: Optional[int],
+    preprocess: Optional[Callable[[Any], Any]],
+) -> Iterator[_run._Sample]:
     for item in source.items(0):
         if limit is not None and item.index >= limit:
             break
@@ -86,15 +99,4 @@ def _batched(
             sample = _run.prepare(item, preprocess, specs, source.is_table)
         except Exception as error:  # of a file, or of the user's function
             raise ValueError(f"data '{item.name}': {error}") from error
-        if waiting and (sample.rows or sample.bucket() != waiting[0].bucket()):
-            yield joined()
-            waiting = []
-        if sample.rows:
-            yield Run(sample.name, sample.arrays)
-            continue
-        waiting.append(sample)
-        if len(waiting) >= (batch if is_open else 1):
-            yield joined()
-            waiting = []
-    if waiting:
-        yield joined()
+        yield sample

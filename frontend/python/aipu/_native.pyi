@@ -80,6 +80,8 @@ class BuildOptions:
     target: str
     shapes: Sequence[str]
     exposed: Sequence[str]
+    preprocess: Sequence[str]
+    postprocess: Sequence[str]
     plugins: Sequence[str]
     plugin_texts: Sequence[Tuple[str, str]]
     emit_c: str

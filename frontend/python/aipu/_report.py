@@ -4,13 +4,12 @@ cycles of each line.
 
 from __future__ import annotations
 
-import html
 import linecache
 from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 
-from . import _native
+from . import _html, _native
 
 _COLORS = {
     "scalar": "#4e79a7",
@@ -24,26 +23,12 @@ _COLORS = {
 }
 
 _STYLE = """
-:root { color-scheme: light dark; }
-body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
-h1 { font-size: 1.4rem; margin-bottom: 0; }
-h2 { font-size: 1.05rem; margin: 1.8rem 0 .4rem; }
-.sub { opacity: .7; }
 .big { font-size: 2rem; font-weight: 600; font-variant-numeric: tabular-nums; }
-table { border-collapse: collapse; }
-td, th { padding: .15rem .6rem; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-th { font-weight: 600; border-bottom: 1px solid #8886; }
-td.name, th.name { text-align: left; }
-.bar { display: flex; height: 1rem; width: 28rem; background: #8882; }
+.bar { display: flex; height: 1rem; width: 28rem; background: var(--panel); }
 .bar span { display: block; height: 100%; }
-.legend span { margin-right: 1rem; }
-.legend i { display: inline-block; width: .8rem; height: .8rem; margin-right: .3rem; vertical-align: -1px; }
-pre, table.code { font: 12.5px/1.45 ui-monospace, monospace; }
-pre { overflow-x: auto; padding: .6rem; background: #8881; }
+table.code { font: 12.5px/1.45 ui-monospace, monospace; }
 table.code td { padding: 0 .6rem; }
 table.code td.text { text-align: left; white-space: pre; }
-details { margin-top: 1rem; }
-summary { cursor: pointer; font-weight: 600; }
 """
 
 _MODEL = (
@@ -70,14 +55,6 @@ def _bar(classes: Dict[str, float], scale: float) -> str:
     return f'<div class="bar">{"".join(parts)}</div>'
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> str:
-    def cells(row: Sequence[str], tag: str) -> str:
-        return "".join(f"<{tag}{' class=name' if i < names else ''}>{cell}</{tag}>" for i, cell in enumerate(row))
-
-    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
-    return f"<table><tr>{cells(head, 'th')}</tr>{body}</table>"
-
-
 def _argument_text(value: Any) -> str:
     return f"{value.dtype}[{', '.join(map(str, value.shape))}]" if isinstance(value, np.ndarray) else repr(value)
 
@@ -92,7 +69,7 @@ def _source(lines: List[Tuple[str, int, float, Dict[str, float]]]) -> str:
         rows = []
         for number in range(max(1, min(costs) - 2), max(costs) + 2):
             cycles, classes = costs.get(number, (0.0, {}))
-            text = html.escape(linecache.getline(file, number).rstrip("\n"))
+            text = _html.text(linecache.getline(file, number).rstrip("\n"))
             shade = f"background:rgba(225,87,89,{0.55 * cycles / hottest:.3f})" if cycles else ""
             detail = ", ".join(f"{name} {_number(value)}" for name, value in classes.items() if value > 0)
             percent = f"{100 * cycles / total:.1f} %" if cycles else ""
@@ -100,7 +77,7 @@ def _source(lines: List[Tuple[str, int, float, Dict[str, float]]]) -> str:
                 f'<tr style="{shade}" title="{detail}"><td>{_number(cycles) if cycles else ""}</td><td>{percent}</td>'
                 f'<td>{number}</td><td class="text">{text}</td></tr>'
             )
-        parts.append(f'<div class="sub">{html.escape(file)}</div><table class="code">{"".join(rows)}</table>')
+        parts.append(f'<div class="sub">{_html.text(file)}</div><table class="code">{"".join(rows)}</table>')
     return "".join(parts) or "<p>No source lines are known.</p>"
 
 
@@ -111,10 +88,7 @@ def report_text(estimate: Dict[str, Any], info: Any, args: Sequence[Any], cps_in
     busy = [max(tec["cycles"], 1.0) for tec in tecs]
     balance = 100 * sum(busy) / (len(busy) * max(busy)) if busy else 100.0
     moved = sum(tec["dma_bytes"] for tec in tecs)
-    arguments = [
-        (html.escape(p.name), p.category.replace("_", " "), html.escape(_argument_text(a)))
-        for p, a in zip(info.param_infos, args)
-    ]
+    arguments = [(p.name, p.category.replace("_", " "), _argument_text(a)) for p, a in zip(info.param_infos, args)]
     scale = max((sum(tec["classes"].values()) + tec["dma_cycles"] for tec in tecs), default=1.0)
     tec_rows = []
     for i, tec in enumerate(tecs):
@@ -124,7 +98,7 @@ def report_text(estimate: Dict[str, Any], info: Any, args: Sequence[Any], cps_in
             (
                 f"TEC {i}",
                 _number(tec["cycles"]),
-                _bar(classes, scale),
+                (sum(classes.values()), _bar(classes, scale)),
                 _number(tec["dma_bytes"]),
                 _number(tec["async_cycles"]),
             )
@@ -143,32 +117,26 @@ def report_text(estimate: Dict[str, Any], info: Any, args: Sequence[Any], cps_in
         for name, line, is_async, runs, moved_bytes, cycles in estimate["transfers"]
     ]
     cycles = _number(estimate["cycles"])
-    sections = [
-        f"<h1>{html.escape(info.name)}</h1>"
-        f"<div class=sub>{html.escape(cps_info.name)}, estimate of the timing model</div>",
+    parts = [
         f'<p><span class="big">{cycles}</span> cycles, bounded by {limit}. '
         f"The slowest TEC takes {_number(slowest)}; the TECs are busy {balance:.0f} % of that on average. "
         f"DMA moves {_number(moved)} bytes.</p>",
-        "<h2>Arguments</h2>" + _table(("parameter", "is", "given"), arguments, names=3),
-        "<h2>TECs</h2>"
-        + _table(("", "cycles", "work", "DMA bytes", "asynchronous DMA cycles"), tec_rows)
-        + f'<p class="legend">{legend}</p>',
+        _html.section("Arguments", _html.table(("parameter", "is", "given"), arguments, texts=3)),
+        _html.section(
+            "TECs",
+            _html.table(("", "cycles", "work", "DMA bytes", "asynchronous DMA cycles"), tec_rows)
+            + f'<p class="legend">{legend}</p>',
+        ),
     ]
     if transfers:
-        sections.append(
-            "<h2>DMA</h2>" + _table(("call", "line", "kind", "runs", "bytes", "cycles"), transfers, names=3)
-        )
-    sections.append(
-        "<h2>Source</h2><p class=sub>Cycles of all TECs together; point at a line for what they are.</p>"
-        + _source(estimate["lines"])
-    )
-    sections.append(f"<details><summary>The model</summary><p>{_MODEL}</p></details>")
-    sections.append(f"<details><summary>Generated C</summary><pre>{html.escape(c_code)}</pre></details>")
-    title = f"{html.escape(info.name)}: {cycles} cycles"
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-        f"<body>{''.join(sections)}</body></html>\n"
-    )
+        heads = ("call", "line", "kind", "runs", "bytes", "cycles")
+        parts.append(_html.section("DMA", _html.table(heads, transfers, texts=3)))
+    note = '<p class="sub">Cycles of all TECs together; point at a line for what they are.</p>'
+    parts.append(_html.section("Source", note + _source(estimate["lines"])))
+    parts.append(f"<details><summary>The model</summary><p>{_MODEL}</p></details>")
+    parts.append(f"<details><summary>Generated C</summary><pre>{_html.text(c_code)}</pre></details>")
+    under = f"{_html.text(cps_info.name)}, estimate of the timing model"
+    return _html.document(f"{info.name}: {cycles} cycles", "".join(parts), under, _STYLE, heading=info.name)
 
 
 def write_report(

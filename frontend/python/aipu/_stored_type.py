@@ -71,5 +71,7 @@ def stored_type(name: str) -> Optional[StoredType]:
 
 def numpy_dtype(name: str) -> np.dtype:
     """The type of arrays that a model returns for its element type ``name``."""
+    if name == "string":
+        return np.dtype(object)
     stored = stored_type(name)
     return stored.dtype if stored is not None else np.dtype(name)

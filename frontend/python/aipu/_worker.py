@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from . import _files, model
+from . import _batching, _files, model
 
 _FOLDER = "aipu-models"
 _UNUSED_SECONDS = 7 * 24 * 3600.0
@@ -77,6 +77,10 @@ class Cores:
 
 Feed = Mapping[str, np.ndarray]
 Outcome = Union[Dict[str, np.ndarray], Exception]
+
+
+def _rows_of(feed: Feed) -> int:
+    return max((len(array) for array in feed.values() if array.ndim), default=1)
 
 
 class NodeModel:
@@ -146,23 +150,16 @@ class NodeModel:
         self._stay_on_cores()
         self._reload_if_replaced()
         outcomes: List[Optional[Outcome]] = [None] * len(feeds)
+        is_batched = self._is_batched()
         buckets: Dict[Any, List[int]] = {}
         for index, feed in enumerate(feeds):
-            key = tuple((name, feed[name].dtype.str, feed[name].shape[1:]) for name in sorted(feed))
-            batched = self._is_batched() and all(array.ndim for array in feed.values())
-            counts = {len(array) for array in feed.values()} if batched else set()
-            buckets.setdefault(key if len(counts) == 1 else index, []).append(index)
+            rows = {len(array) if array.ndim else -1 for array in feed.values()} if is_batched else set()
+            fits = len(rows) == 1 and -1 not in rows
+            buckets.setdefault(_batching.bucket(feed, True) if fits else index, []).append(index)
         for indices in buckets.values():
-            part: List[int] = []
-            rows = 0
-            for index in indices:
-                more = len(next(iter(feeds[index].values()))) if len(indices) > 1 else 0
-                if part and most_rows and rows + more > most_rows:
-                    self._run_together(feeds, part, outcomes)
-                    part, rows = [], 0
-                part.append(index)
-                rows += more
-            self._run_together(feeds, part, outcomes)
+            most = most_rows if len(indices) > 1 else 0
+            for part in _batching.batches(indices, lambda index: _rows_of(feeds[index]), most):
+                self._run_together(feeds, part, outcomes)
         return [outcome for outcome in outcomes if outcome is not None]
 
     def _is_batched(self) -> bool:
@@ -178,14 +175,11 @@ class NodeModel:
                 outcomes[indices[0]] = error
             return
         try:
-            together = {name: np.concatenate([feeds[i][name] for i in indices]) for name in feeds[indices[0]]}
-            results = self._session.run(together)
+            results = self._session.run(_batching.joined([feeds[index] for index in indices], True))
         except (RuntimeError, TypeError, ValueError):
             for index in indices:  # who of them it was
                 self._run_together(feeds, [index], outcomes)
             return
-        at = 0
-        for index in indices:
-            end = at + len(next(iter(feeds[index].values())))
-            outcomes[index] = {name: array[at:end] for name, array in results.items()}
-            at = end
+        counts = [_rows_of(feeds[index]) for index in indices]
+        for index, part in zip(indices, _batching.divided(results, counts)):
+            outcomes[index] = part

@@ -25,6 +25,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 import numpy as np
 
 from . import _conversion
+from ._arguments import run_program
 from .batch._sources import Rows
 from .bench import _options
 from .bench._data import Data, Image, data_of, load_all
@@ -346,31 +347,25 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
-    """Runs the program; its exit code."""
-    options = _parser().parse_args(arguments)
-    try:
-        result = run(
-            options.model,
-            options.data,
-            options.scenario,
-            options.output,
-            accuracy=options.accuracy,
-            rate=options.rate,
-            latency=options.latency,
-            seconds=options.seconds,
-            queries=options.queries,
-            batch=options.batch,
-            sessions=options.sessions,
-            threads=options.threads,
-            most_samples=options.samples,
-            seed=options.seed,
-            image=options.image,
-            raw=options.raw,
-        )
-    except (ImportError, OSError, RuntimeError, ValueError) as error:
-        print(f"aipu.loadgen: {error}", file=sys.stderr)
-        return 1
+def _run_program(options: argparse.Namespace) -> int:
+    result = run(
+        options.model,
+        options.data,
+        options.scenario,
+        options.output,
+        accuracy=options.accuracy,
+        rate=options.rate,
+        latency=options.latency,
+        seconds=options.seconds,
+        queries=options.queries,
+        batch=options.batch,
+        sessions=options.sessions,
+        threads=options.threads,
+        most_samples=options.samples,
+        seed=options.seed,
+        image=options.image,
+        raw=options.raw,
+    )
     if options.accuracy:
         print(f"outputs are in {os.path.join(result.folder, ACCURACY)}")
         return 0
@@ -379,6 +374,12 @@ def main(arguments: Optional[List[str]] = None) -> int:
         if "latency" in name or "samples per second" in name.lower():
             print(f"  {name}: {value}")
     return 0 if result.is_valid else 1
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    """Runs the program; its exit code."""
+    options = _parser().parse_args(arguments)
+    return run_program("aipu.loadgen", lambda: _run_program(options))
 
 
 if __name__ == "__main__":

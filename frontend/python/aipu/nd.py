@@ -6,6 +6,8 @@ from typing import Any, Tuple
 
 import numpy as np
 
+from ._errors import TVMError
+
 _KINDS = {"cpu": 1, "llvm": 1, "host": 1, "c": 1, "stackvm": 1, "interpreter": 1, "cuda": 2}
 _KINDS.update(dict.fromkeys(("ext_dev", "aipu", "compass", "X2_1204"), 12))
 _NAMES = {1: "cpu", 2: "cuda", 12: "ext_dev"}
@@ -80,6 +82,14 @@ class NDArray:
 
     asnumpy = numpy
 
+    def _create_view(self, shape: Any) -> "NDArray":
+        """The first elements at another shape, in the same memory; ValueError if there are not as many."""
+        extents = [int(e) for e in shape]
+        count = int(np.prod(extents, dtype=np.int64))
+        if count > self._data.size:
+            raise ValueError(f"a view of {count} elements of an array of {self._data.size}")
+        return NDArray(self._data.reshape(-1)[:count].reshape(extents), self.device)
+
     def copyfrom(self, source: Any) -> "NDArray":
         """Takes over the values of an array of the same shape; ValueError for another one."""
         values = source._data if isinstance(source, NDArray) else np.asarray(source)
@@ -96,7 +106,10 @@ class NDArray:
             return NDArray(self._data.copy(), target)
         if not isinstance(target, NDArray):
             raise ValueError(f"an NDArray or a device, not {type(target).__name__}")
-        return target.copyfrom(self)
+        if target._data.nbytes != self._data.nbytes:
+            raise ValueError(f"{self._data.nbytes} bytes are copied to an array of {target._data.nbytes}")
+        target._data[...] = np.ascontiguousarray(self._data).view(target._data.dtype).reshape(target.shape)
+        return target
 
     def __setitem__(self, key: Any, value: Any) -> None:
         full = isinstance(key, slice) and key == slice(None)
@@ -108,14 +121,14 @@ class NDArray:
             self.copyfrom(value)
 
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._data.__dlpack__(*args, **kwargs)
+        return _contiguous(self._data).__dlpack__(*args, **kwargs)
 
     def __dlpack_device__(self) -> Tuple[int, int]:
         return self._data.__dlpack_device__()
 
     def to_dlpack(self) -> Any:
         """A capsule of the memory, without a copy."""
-        return self._data.__dlpack__()
+        return _contiguous(self._data).__dlpack__()
 
     def __len__(self) -> int:
         return len(self._data)
@@ -138,11 +151,64 @@ def empty(shape: Any, dtype: Any = "float32", device: Any = None) -> NDArray:
     return NDArray(np.zeros(extents, dtype), device or cpu(0))
 
 
+def _contiguous(data: np.ndarray) -> np.ndarray:
+    if not data.flags.c_contiguous:
+        raise TVMError("DLPack: the memory of the array is not contiguous")
+    return data
+
+
+class _Capsule:
+    """A capsule as an object that NumPy asks for it."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, *_: Any, **__: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> Tuple[int, int]:
+        return (1, 0)
+
+
 def from_dlpack(source: Any) -> NDArray:
-    """The memory of an array of another package, without a copy."""
+    """The memory of an array of another package, or of a capsule, without a copy.
+
+    AttributeError for an object without ``__dlpack__``, TVMError where the memory is not contiguous.
+    """
+    if type(source).__name__ == "PyCapsule":
+        source = _Capsule(source)
     if not hasattr(source, "__dlpack__"):
         raise AttributeError(f"{type(source).__name__} has no __dlpack__")
-    return NDArray(np.from_dlpack(source), cpu(0))
+    data = np.from_dlpack(source)
+    if not data.flags.c_contiguous:
+        raise TVMError("DLPack: the memory of the array is not contiguous")
+    try:
+        data.flags.writeable = True  # NumPy does not say so of memory that others have given
+    except ValueError:
+        data = _array_at(
+            data.ctypes.data, data.dtype.name, data.shape, [s // data.itemsize for s in data.strides], data
+        )
+    return NDArray(data, cpu(0))
+
+
+class _Memory:
+    """Somebody's memory by NumPy's array interface; the owner lives as long as an array of it."""
+
+    def __init__(self, interface: Any, owner: Any) -> None:
+        self.__array_interface__, self.owner = interface, owner
+
+
+def _array_at(address: int, dtype: str, shape: Any, strides: Any, owner: Any) -> np.ndarray:
+    """The memory at an address; strides in elements."""
+    kind = np.dtype("uint16" if dtype == "bfloat16" else dtype)
+    interface = {
+        "data": (address, False),
+        "typestr": kind.str,
+        "shape": tuple(shape),
+        "strides": tuple(s * kind.itemsize for s in strides),
+        "version": 3,
+    }
+    return np.asarray(_Memory(interface, owner))
 
 
 __all__ = ["Device", "NDArray", "array", "cpu", "cuda", "device", "empty", "from_dlpack"]

@@ -21,9 +21,10 @@ from ._report import write_report
 from ._rpc import rpc_session_key
 from ._settings import LOGGER, Switches, setup_logger, switches
 from .script._record import check_record, leaves
+from .te import _buffer, _functor
 from .te._expr import tir_names
 
-_EXPRESSIONS = tir_names()
+_EXPRESSIONS = {**tir_names(), **_buffer.tir_names(), "stmt_functor": _functor.stmt_functor}
 
 
 def __getattr__(name: str) -> Any:
@@ -358,6 +359,21 @@ def _write(path: str, text: str) -> None:
 Function = Union["script.PyPrimFunc", IRModule]
 
 
+def _of_expressions(inp: Any, name: Optional[str], args: Optional[Sequence[Any]]) -> Any:
+    """A schedule or a function of tensor expressions as a module; others as they are."""
+    from .te import _module, _schedule
+
+    if isinstance(inp, _schedule.Schedule):
+        if args is None:
+            raise ValueError("a schedule needs args: its tensors and variables in the order of the parameters")
+        inp = _module.lower(inp, args, name or "main")
+    elif isinstance(inp, _module.PrimFunc):
+        inp = _module.LoweredModule({name or inp.name: inp})
+    if isinstance(inp, _module.LoweredModule):
+        inp.check_parameters_suffice()
+    return inp
+
+
 class BuildManager:
     """Builds kernels for one target.
 
@@ -393,8 +409,12 @@ class BuildManager:
 
     # --- stages -------------------------------------------------------------------------------------------------------
 
-    def lower(self, inp: Function, name: Optional[str] = None) -> IRModule:
-        """The IR of a decorated function or module after the lowering passes. ``name`` renames the entry."""
+    def lower(self, inp: Function, name: Optional[str] = None, args: Optional[Sequence[Any]] = None) -> IRModule:
+        """The IR of a decorated function or module after the lowering passes. ``name`` renames the entry.
+
+        A schedule of tensor expressions comes with ``args``, its tensors and variables in order.
+        """
+        inp = _of_expressions(inp, name, args)
         with building_for(self.cps_info):
             module = self._parse(inp, name)
             lowered, error = module.lower(self.target, list(self.disabled_pass))
@@ -402,13 +422,14 @@ class BuildManager:
             raise CompassCodeGenCError(error)
         return IRModule(lowered)
 
-    def build(self, inp: Function, name: Optional[str] = None) -> Executor:
+    def build(self, inp: Function, name: Optional[str] = None, args: Optional[Sequence[Any]] = None) -> Executor:
         """Compiles a decorated function (or a module); what comes back runs it. The function can then also be called
-        as Python.
+        as Python. A schedule of tensor expressions comes with ``args``, its tensors and variables in order.
 
         Diagnostics of the language are printed to stderr and raised as RuntimeError; ValueError for an object that is
         no kernel.
         """
+        inp = _of_expressions(inp, name, args)
         compiled, c_code, info, output_dir = self._compile(inp, name)
         if isinstance(inp, script.PyPrimFunc):
             inp.param_infos = list(info.param_infos)

@@ -73,8 +73,11 @@ Result<InterpModule::Kernel> load_kernel(const aipu_backend_kernel& info, Meter&
 Result<std::unique_ptr<InterpModule>> load_module(const aipu_backend_model& model) {
   auto module = std::make_unique<InterpModule>();
   module->tec_count = model.tec_count == 0 ? 1 : model.tec_count;
-  const auto target = tir::find_target(model.target);
-  if (target.ok()) module->costs = target->costs;
+  if (model.struct_bytes > offsetof(aipu_backend_model, cost_figures) && model.cost_figure_count > 0) {
+    module->costs = tir::CostFigures::from({model.cost_figures, model.cost_figure_count});
+  } else if (const auto target = tir::find_target(model.target); target.ok()) {  // of a file that does not say them
+    module->costs = target->costs;
+  }
   if (const char* limit = std::getenv("AIPU_INTERP_MAX_STEPS"); limit != nullptr)
     module->max_steps = std::strtoull(limit, nullptr, 10);
   Meter meter("loading the kernels", model.memory_limit_bytes, "--load-memory-limit, LoadOptions::budget",
@@ -169,7 +172,7 @@ Status run_kernel(InterpSession& session, const aipu_backend_launch& launch) {
   counters.bytes = session.counters.size() * sizeof(int64_t);
   session.arguments.push_back(counters);
   AIPU_RETURN_IF_ERROR(tir::interpret_all(*counting->program, tecs, session.arguments, options));
-  *launch.cycles = static_cast<int64_t>(tir::estimate(counting->kernel, session.counters).cycles);
+  *launch.cycles = npu_timing::Figures::whole(tir::estimate(counting->kernel, session.counters).cycles);
   return {};
 }
 

@@ -1,270 +1,376 @@
-// The functional model of X2_1204: four TECs as threads of their own, each with 32 KiB of local memory that nothing
-// else is next to, and 256 KiB of shared memory. The kernels are the model's native module, compiled from the same
-// Compass C that the device would get.
-#include <pthread.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
+// The functional model of X2_1204, as a device (backends/device_api.h). Kernels are the model's native module, compiled
+// from the same Compass C that the NPU would get; the TECs are threads (core.h).
+//
+// Its memory is apart: what a kernel touches has been copied there. An address is one of this process with a bit more,
+// which nobody can follow, so that who takes it for memory of the host ends at once.
+//
+// Commands are done within submit(), by the thread that submits them. That engines work side by side is a matter of
+// virtual time, for which each command says what it takes; here it would only be threads that wait for each other.
 #include <algorithm>
-#include <array>
-#include <barrier>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
-#include <optional>
 #include <vector>
 
 #include "runtime/backends/native_module.h"
-#include "runtime/base/fork_generation.h"
+#include "runtime/backends/x2/core.h"
 #include "runtime/base/guarded.h"
-#include "runtime/base/npu_timing.h"
+#include "runtime/base/meter.h"
+#include "runtime/engines/copy_rows.h"
+#include "runtime/executor/aligned_buffer.h"
 
 namespace aipu::runtime {
 namespace {
 
-constexpr uint32_t kTecs = 4;
-constexpr uint32_t kLsramBytes = 32 << 10;
-constexpr uint32_t kSharedBytes = 256 << 10;
-constexpr int kPoison = 0xcd;  // local memory does not survive a launch
+constexpr npu_timing::Machine kMachine = npu_timing::kX2Machine;
+// Of addresses: on no machine is there memory of a process where they have it.
+constexpr uint64_t kFar = uint64_t{1} << 55;
+constexpr uint32_t kTecEngine = 0;
 
-struct X2Module {
-  explicit X2Module(NativeModule loaded) : native(std::move(loaded)) {}
+int tell(const Status& status, aipu_device_error* error) {
+  std::snprintf(error->message, sizeof error->message, "%s", status.message().c_str());
+  return static_cast<int>(status.code());
+}
+
+struct Module {
+  explicit Module(NativeModule loaded) : native(std::move(loaded)) {}
   NativeModule native;
-  struct Needs {
-    uint32_t lsram = 0, shared = 0;
-  };
-  std::vector<Needs> needs;  // per kernel, in bytes
+  const aipu_device_kernel* kernels = nullptr;  // the caller's
+  npu_timing::Figures figures;
 };
 
-// Memory between two pages that fault: a kernel that leaves its memory is caught where it happens.
-class GuardedMemory {
- public:
-  Status allocate(size_t bytes) {
-    page_ = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-    size_ = bytes + 2 * page_;
-    void* address = ::mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (address == MAP_FAILED) return out_of_range(str_cat("no memory for ", size_, " bytes"));
-    base_ = static_cast<unsigned char*>(address);
-    if (::mprotect(data(), bytes, PROT_READ | PROT_WRITE) != 0)
-      return out_of_range(str_cat("no memory for ", bytes, " bytes"));
-    return {};
-  }
-  GuardedMemory() = default;
-  GuardedMemory(const GuardedMemory&) = delete;
-  GuardedMemory& operator=(const GuardedMemory&) = delete;
-  ~GuardedMemory() {
-    if (base_ != nullptr) ::munmap(base_, size_);
-  }
-  unsigned char* data() const { return base_ + page_; }
+struct Device;
 
- private:
-  unsigned char* base_ = nullptr;
-  size_t page_ = 0;
-  size_t size_ = 0;
+// What the runtime knows of a queue is what the interface says: one thread at a time submits and cancels, any waits.
+struct Queue {
+  Device& device;
+  const uint32_t number;
+  std::unique_ptr<X2Core> core;           // of the engine tec
+  std::vector<unsigned long long> words;  // of the launch at hand, with addresses of this process
+
+  // Under the device's mutex.
+  uint64_t submitted = 0, done = 0;
+  uint64_t left_out_first = 1, left_out_last = 0;  // by the last cancel()
+  int code = 0;                                    // of the error that has stopped it
+  aipu_device_error error = {};
+  aipu_device_event failed = {};
+
+  void play(const aipu_device_command& command);
+  Status run(const aipu_device_command& command);
+  Status launch(const aipu_device_command& command);
 };
 
-class X2Session {
- public:
-  X2Session(const X2Module& module, const aipu_backend_services& services) : module_(module), services_(services) {}
+struct Device {
+  aipu_device_services services = {};
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<uint32_t, Queue*> queues;
+  uint32_t last_queue = 0;
+  uint32_t generation = fork_generation();
 
-  Status open() {
-    AIPU_RETURN_IF_ERROR(shared_.allocate(kSharedBytes));
-    for (uint32_t t = 0; t < kTecs; ++t) {
-      AIPU_RETURN_IF_ERROR(lsram_[t].allocate(kLsramBytes));
-      contexts_[t] = {
-          static_cast<int>(t), 0,    lsram_[t].data(), kLsramBytes, shared_.data(), kSharedBytes, &X2Session::barrier,
-          &X2Session::print,   this, nullptr};
+  // In a child made by fork() a thread may have held it that is not there.
+  std::unique_lock<std::mutex> lock() {
+    if (generation != fork_generation()) {
+      new (&mutex) std::mutex;
+      new (&changed) std::condition_variable;
+      generation = fork_generation();
     }
-    return start_threads();
+    return std::unique_lock(mutex);
   }
 
-  ~X2Session() {
-    if (generation_ != fork_generation()) forget_threads();
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    start_.notify_all();
-    for (uint32_t t = 0; t < started_; ++t) ::pthread_join(threads_[t].handle, nullptr);
+  enum class State { kPending, kDone, kFailed };
+  // Needs the mutex. Who failed, where it did: `of`.
+  State state(const aipu_device_event& event, const Queue** of) const {
+    const auto found = queues.find(event.queue);
+    if (event.command == 0 || found == queues.end()) return State::kDone;
+    const Queue& queue = *found->second;
+    *of = &queue;
+    if (event.command >= queue.left_out_first && event.command <= queue.left_out_last) return State::kFailed;
+    if (event.command <= queue.done) return State::kDone;
+    return queue.code != 0 ? State::kFailed : State::kPending;
   }
+};
 
-  Status launch(const aipu_backend_launch& launch) {
-    if (generation_ != fork_generation()) forget_threads();
-    if (started_ < kTecs) AIPU_RETURN_IF_ERROR(start_threads());
-    const uint32_t tecs = std::min(launch.max_tecs, kTecs);
-    // What the kernel may touch, and no more: most use no local memory at all, and a launch is to take microseconds.
-    const X2Module::Needs& needs = module_.needs[launch.kernel];
-    std::memset(shared_.data(), kPoison, needs.shared);
-    for (uint32_t t = 0; t < tecs; ++t) {
-      contexts_[t].tec_count = static_cast<int>(tecs);
-      contexts_[t].fault = fault_record(launch);
-      std::memset(lsram_[t].data(), kPoison, needs.lsram);
+int tell_left_out(aipu_device_error* error) {
+  std::snprintf(error->message, sizeof error->message, "the command was left out");
+  return static_cast<int>(ErrorCode::kInvalidArgument);
+}
+
+template <typename T = std::byte>
+T* near(uint64_t address) {
+  return reinterpret_cast<T*>(static_cast<uintptr_t>(address - kFar));
+}
+
+void Queue::play(const aipu_device_command& command) {
+  {
+    auto lock = device.lock();
+    ++submitted;
+    if (code != 0) return;
+    const Queue* of = nullptr;
+    auto ready = Device::State::kDone;
+    for (uint32_t w = 0; w < command.wait_count && ready == Device::State::kDone; ++w) {
+      // Another thread may be doing what has been submitted to another queue.
+      device.changed.wait(lock,
+                          [&] { return (ready = device.state(command.waits[w], &of)) != Device::State::kPending; });
     }
-    barrier_.emplace(static_cast<std::ptrdiff_t>(tecs));
-    std::unique_lock lock(mutex_);
-    entry_ = module_.native.entry(launch.kernel);
-    if (services_.running != nullptr) kernel_ = services_.running(services_.self);
-    words_ = launch.words;
-    tecs_ = tecs;
-    running_ = tecs;
-    ++epoch_;
-    start_.notify_all();
-    finished_.wait(lock, [&] { return running_ == 0; });
-    if (launch.struct_bytes > offsetof(aipu_backend_launch, cycles) && launch.cycles != nullptr)
-      *launch.cycles = npu_timing::kX2.launch_cycles(launch.operations, launch.bytes, tecs);
-    return {};
+    if (ready == Device::State::kFailed) {
+      const bool has_error = of->code != 0;
+      if (has_error) error = of->error;
+      code = has_error ? of->code : tell_left_out(&error);
+      failed = has_error ? of->failed : aipu_device_event{number, 0, submitted};
+      device.changed.notify_all();
+      return;
+    }
   }
+  const int64_t begin = command.times == nullptr ? 0 : steady_now_ns();
+  const Status status = guarded([&] { return run(command); });
+  if (command.times != nullptr) *command.times = {begin, steady_now_ns()};
+  const auto lock = device.lock();
+  if (status.ok()) {
+    done = submitted;
+  } else {
+    code = tell(status, &error);
+    failed = {number, 0, submitted};
+  }
+  device.changed.notify_all();
+}
 
- private:
-  // All four: TECs meet at barriers, so none can stand in for another.
-  Status start_threads() {
-    for (; started_ < kTecs; ++started_) {
-      Thread& thread = threads_[started_];
-      thread.session = this;
-      thread.tec = started_;
-      const auto enter = [](void* self) -> void* {
-        static_cast<Thread*>(self)->session->serve(static_cast<Thread*>(self)->tec);
-        return nullptr;
-      };
-      if (const int code = ::pthread_create(&thread.handle, nullptr, enter, &thread); code != 0) {
-        return out_of_range(str_cat("cannot start thread ", started_ + 1, " of the ", kTecs,
-                                    " that stand for TECs: ", std::strerror(code)));
+Status Queue::run(const aipu_device_command& command) {
+  if (command.kind == AIPU_DEVICE_LAUNCH) return launch(command);
+  if (command.kind > AIPU_DEVICE_FILL) return unsupported(str_cat("there is no command of kind ", command.kind));
+  const bool copies = command.kind == AIPU_DEVICE_COPY;
+  if (command.cycles != nullptr) {
+    const npu_timing::Figures& figures = static_cast<const Module*>(command.module)->figures;
+    *command.cycles =
+        figures.copy_cycles(copies ? static_cast<int64_t>(command.rows) : 1, static_cast<int64_t>(command.width));
+  }
+  if (command.width == 0 || (copies && command.rows == 0)) return {};
+  switch (command.kind) {
+    case AIPU_DEVICE_COPY: {
+      RowCopy copy = {near(command.destination),           near(command.source),
+                      static_cast<int64_t>(command.width), static_cast<int64_t>(command.rows),
+                      command.destination_stride,          command.source_stride};
+      if (command.overlaps != 0) {
+        copy.run_in_order();
+      } else {
+        copy.join_rows();
+        copy.run_part(0, 1);
       }
+      break;
     }
+    case AIPU_DEVICE_COPY_IN:
+      std::memcpy(near(command.destination), command.host_source, command.width);
+      break;
+    case AIPU_DEVICE_COPY_OUT:
+      std::memcpy(command.host_destination, near(command.source), command.width);
+      break;
+    default:
+      std::memset(near(command.destination), 0, command.width);
+  }
+  return {};
+}
+
+Status Queue::launch(const aipu_device_command& command) {
+  if (core == nullptr) return unsupported("this engine takes no launches");
+  if (command.deadline_ns != INT64_MAX && steady_now_ns() >= command.deadline_ns)
+    return out_of_range("the time for the run is over");
+  const Module& module = *static_cast<const Module*>(command.module);
+  const aipu_device_kernel& kernel = module.kernels[command.kernel];
+  words.assign(command.words, command.words + kernel.argument_count);
+  for (uint32_t i = 0; i < kernel.argument_count && kernel.pointer_arguments != nullptr; ++i) {
+    if (kernel.pointer_arguments[i] == 0 || words[i] == 0) continue;
+    if ((words[i] & kFar) == 0) return internal_error(str_cat("argument ", i, " is no address of the device's"));
+    words[i] -= kFar;
+  }
+  const uint32_t tecs = std::min(command.max_tecs, kMachine.tecs);
+  static_assert(sizeof(aipu_fault_record) == sizeof(aipu_device_fault));
+  AIPU_RETURN_IF_ERROR(
+      core->launch({module.native.entry(command.kernel), words.data(), tecs, kernel.lsram_bytes, kernel.shared_bytes,
+                    reinterpret_cast<aipu_fault_record*>(command.fault), command.running}));
+  if (command.cycles != nullptr)
+    *command.cycles = module.figures.launch_cycles(command.operations, command.bytes, tecs);
+  return {};
+}
+
+uint32_t count(const aipu_device_driver*) { return 1; }
+
+int open(const aipu_device_driver*, uint32_t number, const aipu_device_services* services, void** device,
+         aipu_device_error* error) try {
+  refill_error_reserve();
+  if (number != 0) return tell(not_found(str_cat("there is one device, and no number ", number)), error);
+  auto result = std::make_unique<Device>();
+  std::memcpy(&result->services, services, std::min<size_t>(services->struct_bytes, sizeof result->services));
+  *device = result.release();
+  return 0;
+} catch (...) {
+  return tell(current_exception_status(), error);
+}
+
+void close(void* device) { delete static_cast<Device*>(device); }
+
+void properties(void*, aipu_device_properties* result) {
+  // Launches have all of their core's and TECs' memories; there is nothing to allocate in them.
+  static constexpr aipu_device_space kSpaces[] = {{"ddr", 0, 64, 0},
+                                                  {"gsram", kMachine.shared_bytes, 64, 0},
+                                                  {"lsram", uint64_t{kMachine.tecs} * kMachine.lsram_bytes, 64, 0}};
+  static constexpr aipu_device_engine kEngines[] = {
+      {"tec", AIPU_DEVICE_TAKES_LAUNCHES, 1, 0}, {"dma", AIPU_DEVICE_TAKES_COPIES | AIPU_DEVICE_TAKES_TRANSFERS, 1, 0}};
+  *result = {sizeof *result, 3, kSpaces, kEngines, 2, 1, kMachine.tecs, 0, 0};
+}
+
+int allocate(void*, uint32_t space, uint64_t bytes, uint64_t* address, aipu_device_error* error) {
+  const Status status = guarded([&]() -> Status {
+    if (space != 0) return unsupported(str_cat("nothing is allocated in memory space ", space));
+    std::byte* const memory = bytes > INT64_MAX - 63 ? nullptr : allocate_aligned(static_cast<int64_t>(bytes));
+    if (memory == nullptr) return out_of_range(str_cat("no memory for ", bytes, " bytes"));
+    *address = reinterpret_cast<uintptr_t>(memory) + kFar;
     return {};
-  }
+  });
+  return status.ok() ? 0 : tell(status, error);
+}
 
-  // In a child made by fork(), which has none of them; what they waited for knows of waiters that are not there.
-  void forget_threads() {
-    new (&mutex_) std::mutex;
-    new (&start_) std::condition_variable;
-    new (&finished_) std::condition_variable;
-    started_ = 0;
-    epoch_ = 0;
-    generation_ = fork_generation();
-  }
+void free_memory(void*, uint32_t, uint64_t address) { std::free(near(address)); }
 
-  static void barrier(const aipu_tec_context* context) {
-    static_cast<X2Session*>(context->backend)->barrier_->arrive_and_wait();
-  }
-  static void print(const aipu_tec_context* context, const char* text, unsigned long size) {
-    auto* self = static_cast<X2Session*>(context->backend);
-    self->services_.print(self->services_.self, text, size);
-  }
-
-  void run_as(const void* kernel) const {
-    if (services_.run_as != nullptr) services_.run_as(services_.self, kernel);
-  }
-
-  void serve(uint32_t tec) {
-    uint64_t seen = 0;
-    std::unique_lock lock(mutex_);
-    while (true) {
-      start_.wait(lock, [&] { return stop_ || epoch_ != seen; });
-      if (stop_) return;
-      seen = epoch_;
-      if (tec >= tecs_) continue;
-      lock.unlock();
-      run_as(kernel_);
-      entry_(&contexts_[tec], words_);
-      run_as(nullptr);
-      barrier_->arrive_and_drop();  // the others do not wait for a TEC that has returned
-      lock.lock();
-      if (--running_ == 0) finished_.notify_one();
+Status load_module(const aipu_device_model& model, void** result) {
+  std::vector<aipu_backend_kernel> kernels;
+  for (uint32_t i = 0; i < model.kernel_count; ++i) {
+    const aipu_device_kernel& kernel = model.kernels[i];
+    if (kernel.lsram_bytes > kMachine.lsram_bytes || kernel.shared_bytes > kMachine.shared_bytes) {
+      return unsupported(str_cat("kernel '", kernel.name, "' needs ", kernel.lsram_bytes, " bytes of local and ",
+                                 kernel.shared_bytes, " bytes of shared memory; an X2_1204 has ", kMachine.lsram_bytes,
+                                 " per TEC and ", kMachine.shared_bytes));
     }
+    kernels.push_back({kernel.name, kernel.argument_count, kernel.pointer_arguments, kernel.lsram_bytes,
+                       kernel.shared_bytes, kernel.uses_barrier, kernel.tir, kernel.tir_bytes});
   }
-
-  const X2Module& module_;
-  const aipu_backend_services services_;
-  GuardedMemory shared_;
-  std::array<GuardedMemory, kTecs> lsram_;
-  std::array<aipu_tec_context, kTecs> contexts_ = {};
-  std::optional<std::barrier<>> barrier_;
-
-  std::mutex mutex_;
-  std::condition_variable start_, finished_;
-  uint64_t epoch_ = 0;
-  uint32_t tecs_ = 0, running_ = 0;
-  bool stop_ = false;
-  aipu_kernel_entry entry_ = nullptr;
-  const void* kernel_ = nullptr;  // for crash reports
-  const unsigned long long* words_ = nullptr;
-  struct Thread {
-    X2Session* session = nullptr;
-    uint32_t tec = 0;
-    pthread_t handle = {};
-  };
-  std::array<Thread, kTecs> threads_;
-  uint32_t started_ = 0;
-  uint32_t generation_ = fork_generation();
-};
-
-int load(const aipu_backend_model* model, void** result, aipu_backend_error* error) try {
-  refill_error_reserve();
-  for (uint32_t i = 0; i < model->kernel_count; ++i) {
-    const aipu_backend_kernel& kernel = model->kernels[i];
-    if (kernel.lsram_bytes > kLsramBytes || kernel.shared_bytes > kSharedBytes) {
-      return report(unsupported(str_cat("kernel '", kernel.name, "' needs ", kernel.lsram_bytes, " bytes of local and ",
-                                        kernel.shared_bytes, " bytes of shared memory; an X2_1204 has ", kLsramBytes,
-                                        " per TEC and ", kSharedBytes)),
-                    error);
-    }
-  }
-  auto native = NativeModule::load(*model);
-  if (!native.ok()) return report(native.status(), error);
-  auto module = std::make_unique<X2Module>(std::move(native).value());
-  for (uint32_t i = 0; i < model->kernel_count; ++i)
-    module->needs.push_back({model->kernels[i].lsram_bytes, model->kernels[i].shared_bytes});
+  aipu_backend_model shown = {};
+  shown.target = model.target;
+  shown.required_cpu_features = model.required_cpu_features;
+  shown.required_cpu_feature_count = model.required_cpu_feature_count;
+  shown.native_module = model.native_module;
+  shown.native_module_bytes = model.native_module_bytes;
+  shown.kernels = kernels.data();
+  shown.kernel_count = model.kernel_count;
+  AIPU_ASSIGN_OR_RETURN(NativeModule native, NativeModule::load(shown));
+  auto module = std::make_unique<Module>(std::move(native));
+  module->kernels = model.kernels;
+  if (model.struct_bytes > offsetof(aipu_device_model, cost_figures))
+    module->figures = npu_timing::Figures::from(model.cost_figures, model.cost_figure_count);
   *result = module.release();
+  return {};
+}
+
+int load(void*, const aipu_device_model* model, void** result, aipu_device_error* error) {
+  const Status status = guarded([&] { return load_module(*model, result); });
+  return status.ok() ? 0 : tell(status, error);
+}
+
+void unload(void*, void* module) { delete static_cast<Module*>(module); }
+
+Status make_queue(Device& device, uint32_t engine, void** queue, uint32_t* number) {
+  std::unique_ptr<X2Core> core;
+  if (engine == kTecEngine) {
+    core = std::make_unique<X2Core>(device.services);
+    AIPU_RETURN_IF_ERROR(core->open());
+  }
+  const auto lock = device.lock();
+  auto result = std::unique_ptr<Queue>(new Queue{device, ++device.last_queue, std::move(core), {}});
+  device.queues.emplace(result->number, result.get());
+  *number = result->number;
+  *queue = result.release();
+  return {};
+}
+
+int open_queue(void* device, uint32_t engine, void** queue, uint32_t* number, aipu_device_error* error) {
+  const Status status = guarded([&] { return make_queue(*static_cast<Device*>(device), engine, queue, number); });
+  return status.ok() ? 0 : tell(status, error);
+}
+
+void cancel(void* handle) {
+  Queue& queue = *static_cast<Queue*>(handle);
+  const auto lock = queue.device.lock();
+  if (queue.done < queue.submitted) {
+    queue.left_out_first = queue.done + 1;
+    queue.left_out_last = queue.submitted;
+  }
+  queue.done = queue.submitted;
+  queue.code = 0;
+  queue.device.changed.notify_all();
+}
+
+void close_queue(void* handle) {
+  const std::unique_ptr<Queue> queue(static_cast<Queue*>(handle));
+  const auto lock = queue->device.lock();
+  queue->device.queues.erase(queue->number);
+}
+
+int submit(void* handle, const aipu_device_command* commands, uint32_t command_count, uint32_t command_bytes,
+           aipu_device_error*) {
+  Queue& queue = *static_cast<Queue*>(handle);
+  const auto* row = reinterpret_cast<const std::byte*>(commands);
+  for (uint32_t i = 0; i < command_count; ++i, row += command_bytes) {
+    aipu_device_command command = {};
+    std::memcpy(&command, row, std::min<size_t>(command_bytes, sizeof command));
+    queue.play(command);
+  }
   return 0;
-} catch (...) {
-  return report(current_exception_status(), error);
 }
 
-void unload(void* module) { delete static_cast<X2Module*>(module); }
-
-int open(void* module, const aipu_backend_services* services, void** result, aipu_backend_error* error) try {
-  refill_error_reserve();
-  auto session = std::make_unique<X2Session>(*static_cast<const X2Module*>(module), *services);
-  if (Status status = session->open(); !status.ok()) return report(status, error);
-  *result = session.release();
-  return 0;
-} catch (...) {
-  return report(current_exception_status(), error);
+int wait(void* handle, aipu_device_event event, int64_t deadline_ns, aipu_device_event* failed,
+         aipu_device_error* error) {
+  Device& device = *static_cast<Device*>(handle);
+  auto lock = device.lock();
+  const Queue* of = nullptr;
+  auto state = Device::State::kPending;
+  const auto is_over = [&] { return (state = device.state(event, &of)) != Device::State::kPending; };
+  if (deadline_ns == INT64_MAX) {
+    device.changed.wait(lock, is_over);
+  } else {
+    const std::chrono::steady_clock::time_point until{std::chrono::nanoseconds(deadline_ns)};
+    if (!device.changed.wait_until(lock, until, is_over)) return AIPU_DEVICE_NOT_YET;
+  }
+  if (state == Device::State::kDone) return 0;
+  *failed = of->code != 0 ? of->failed : event;
+  if (of->code == 0) return tell_left_out(error);
+  *error = of->error;
+  return of->code;
 }
 
-void close(void* session) { delete static_cast<X2Session*>(session); }
+int64_t clock_ns(void*) { return steady_now_ns(); }
 
-int launch(void* session, const aipu_backend_launch* launch, aipu_backend_error* error) {
-  const Status status = static_cast<X2Session*>(session)->launch(*launch);
-  return status.ok() ? 0 : report(status, error);
-}
-
-uint32_t tec_count(void*) { return kTecs; }
-
-int64_t copy_cycles(void*, int64_t rows, int64_t row_bytes) { return npu_timing::kX2.copy_cycles(rows, row_bytes); }
-
-constexpr aipu_backend kBackend = {
-    AIPU_BACKEND_API_VERSION,
-    sizeof(aipu_backend),
-    "x2",
-    "functional model of X2_1204",
-    AIPU_BACKEND_COMPUTES | AIPU_BACKEND_NATIVE | AIPU_BACKEND_BARRIERS | AIPU_BACKEND_FAULTS,
-    &load,
-    &unload,
-    &open,
-    &close,
-    &launch,
-    &tec_count,
-    nullptr,
-    &copy_cycles};
+constexpr aipu_device_driver kDriver = {AIPU_DEVICE_API_VERSION,
+                                        sizeof(aipu_device_driver),
+                                        "x2",
+                                        "functional model of X2_1204",
+                                        AIPU_DEVICE_COMPUTES | AIPU_DEVICE_NATIVE | AIPU_DEVICE_BARRIERS |
+                                            AIPU_DEVICE_FAULTS | AIPU_DEVICE_CYCLES | AIPU_DEVICE_FORKS,
+                                        nullptr,
+                                        &count,
+                                        &open,
+                                        &close,
+                                        &properties,
+                                        &allocate,
+                                        &free_memory,
+                                        nullptr,
+                                        &load,
+                                        &unload,
+                                        &open_queue,
+                                        &close_queue,
+                                        &submit,
+                                        &wait,
+                                        &cancel,
+                                        &clock_ns};
 
 }  // namespace
 }  // namespace aipu::runtime
 
-extern "C" __attribute__((visibility("default"))) const aipu_backend* aipu_backend_v1(void) {
-  return &aipu::runtime::kBackend;
+extern "C" __attribute__((visibility("default"))) const aipu_device_driver* aipu_device_v2(void) {
+  return &aipu::runtime::kDriver;
 }

@@ -13,6 +13,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/base/stored_type.h"
+#include "runtime/tools/npy_strings.h"
 
 namespace aipu::tools {
 namespace {
@@ -107,6 +108,15 @@ void append(const Field& field, std::vector<std::byte>* data) {
   }
 }
 
+Result<Array> read_strings(const onnx::TensorProto& tensor, const std::string& path) {
+  std::vector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
+  AIPU_ASSIGN_OR_RETURN(const int64_t count, element_count(shape));
+  if (count != tensor.string_data_size())
+    return invalid_model(
+        str_cat(path, ": the shape ", shape_text(shape), " does not fit ", tensor.string_data_size(), " strings"));
+  return array_of(std::move(shape), {tensor.string_data().begin(), tensor.string_data().end()});
+}
+
 }  // namespace
 
 Result<std::vector<TestCase>> find_cases(const std::string& folder) {
@@ -135,7 +145,8 @@ Result<Array> read_tensor_pb(const std::string& path) {
   onnx::TensorProto tensor;
   AIPU_RETURN_IF_ERROR(parse(path, &tensor));
   const auto dtype = dtype_from_onnx(tensor.data_type());
-  if (!dtype || *dtype == DType::kString) {
+  if (dtype == DType::kString) return read_strings(tensor, path);
+  if (!dtype) {
     return unsupported(
         str_cat("tensors of type ",
                 onnx::TensorProto::DataType_IsValid(tensor.data_type())

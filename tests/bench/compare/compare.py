@@ -21,6 +21,7 @@ from pathlib import Path
 import aipu_runtime
 import numpy as np
 import sides
+import turns
 
 MODELS = [
     "mlp",
@@ -43,8 +44,6 @@ MODELS = [
     "gpt2_6l",
     "lstm_acoustic",
 ]
-# Workers of either side that spin after a run have gone to sleep when the other's turn begins.
-IDLE_SECONDS = 0.03
 
 
 @dataclass
@@ -89,43 +88,6 @@ class Costs:
     ort: dict[str, float] = field(default_factory=dict)
 
 
-def relative_error(ours: list[np.ndarray], theirs: list[np.ndarray]) -> float:
-    """The largest difference over the largest magnitude of an output; infinite for other shapes or NaNs on one side."""
-    worst = 0.0
-    for a, b in zip(ours, theirs, strict=True):
-        if a.shape != b.shape or not np.array_equal(np.isnan(a), np.isnan(b)):
-            return math.inf
-        scale = float(np.nanmax(np.abs(b))) if b.size else 0.0
-        if b.size:
-            worst = max(worst, float(np.nanmax(np.abs(a.astype(np.float64) - b))) / max(scale, 1e-30))
-    return worst
-
-
-def timed_block(side: sides.Side, seconds: float) -> list[float]:
-    """Times of single runs for about `seconds`, at least two, after one that is not counted."""
-    side.run()
-    times = []
-    end = time.perf_counter() + seconds
-    while len(times) < 2 or (time.perf_counter() < end and len(times) < 20000):
-        start = time.perf_counter()
-        side.run()
-        times.append(time.perf_counter() - start)
-    return times
-
-
-def take_turns(side_list: list[sides.Side], options: argparse.Namespace) -> list[list[list[float]]]:
-    """Per turn the times of a block of runs of each side; the sides begin in alternating order."""
-    turns = []
-    for turn in range(options.rounds):
-        blocks: list[list[float]] = [[] for _ in side_list]
-        order = range(len(side_list))
-        for k in order if turn % 2 == 0 else reversed(order):
-            time.sleep(IDLE_SECONDS)
-            blocks[k] = timed_block(side_list[k], options.seconds)
-        turns.append(blocks)
-    return turns
-
-
 def spread_of(ratios: list[float]) -> tuple[float, float, float]:
     """Median and quartiles."""
     ordered = sorted(ratios)
@@ -151,17 +113,17 @@ def compare(
         for side in competitors:
             side.bind(inputs)
             side.run()
-        row.error = relative_error(aipu.outputs(), ort.outputs())
+        row.error = turns.relative_error(aipu.outputs(), ort.outputs())
         limit = options.int8_tolerance if "int8" in row.model else options.tolerance
         if not row.error <= limit:
             row.failure = f"outputs differ: {row.error:.2g}"
         if fast is not None:
-            row.fast = Fast(error=relative_error(fast.outputs(), ort.outputs()))
+            row.fast = Fast(error=turns.relative_error(fast.outputs(), ort.outputs()))
             if not row.fast.error <= max(limit, options.fast_tolerance):
                 row.failure += f" outputs differ with --fast-math: {row.fast.error:.2g}"
         times: dict[int, list[float]] = {id(side): [] for side in competitors}
         ratios: dict[int, list[float]] = {id(side): [] for side in competitors}
-        for blocks in take_turns(competitors, options):
+        for blocks in turns.take_turns(competitors, options.rounds, options.seconds):
             theirs = statistics.median(blocks[competitors.index(ort)])
             for side, block in zip(competitors, blocks, strict=True):
                 times[id(side)] += block

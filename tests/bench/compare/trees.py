@@ -15,26 +15,34 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 from aipu_runtime import Library, Session
 from sides import OnnxRuntimeSide
+from turns import relative_error, take_turns
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 from onnx_text import node, write_model
 
 COLUMNS = 30
-# trees, leaves of each, targets
-SIZES = {"lightgbm": (100, 31, 1), "xgboost": (300, 50, 3), "forest": (100, 600, 1), "small": (10, 16, 1)}
+# trees, leaves of each, targets, whether nodes say where missing values go
+SIZES = {
+    "lightgbm": (100, 31, 1, False),
+    "lightgbm_nan": (100, 31, 1, True),
+    "xgboost": (300, 50, 3, False),
+    "forest": (100, 600, 1, False),
+    "small": (10, 16, 1, False),
+}
 
 
-def ensemble(trees: int, leaves: int, targets: int) -> dict[str, list]:
-    """Trees that are grown by splitting a random leaf."""
+def ensemble(trees: int, leaves: int, targets: int, missing: bool) -> dict[str, list]:
+    """Trees that are grown by splitting a random leaf; `missing`: half of the branches take NaN for true."""
     random = np.random.default_rng(0)
     nodes = {"treeids": [], "nodeids": [], "featureids": [], "modes": [], "values": []}
     nodes |= {"truenodeids": [], "falsenodeids": []}
+    if missing:
+        nodes["missing_value_tracks_true"] = []
     weights = {"treeids": [], "nodeids": [], "ids": [], "weights": []}
     for tree in range(trees):
         children, open_leaves = [(0, 0)], [0]
@@ -45,7 +53,7 @@ def ensemble(trees: int, leaves: int, targets: int) -> dict[str, list]:
             children += [(0, 0), (0, 0)]
         for number, (yes, no) in enumerate(children):
             feature, threshold = int(random.integers(COLUMNS)), float(random.standard_normal())
-            row = [tree, number, feature, "BRANCH_LEQ" if yes else "LEAF", threshold, yes, no]
+            row = [tree, number, feature, "BRANCH_LEQ" if yes else "LEAF", threshold, yes, no, number % 2]
             for values, value in zip(nodes.values(), row):
                 values.append(value)
             if not yes:
@@ -57,19 +65,12 @@ def ensemble(trees: int, leaves: int, targets: int) -> dict[str, list]:
 
 def write_ensembles(folder: Path) -> list[Path]:
     files = []
-    for name, (trees, leaves, targets) in SIZES.items():
-        attributes = ensemble(trees, leaves, targets)
+    for name, (trees, leaves, targets, missing) in SIZES.items():
+        attributes = ensemble(trees, leaves, targets, missing)
         regressor = node("TreeEnsembleRegressor", ["x"], ["y"], "ai.onnx.ml", **attributes)
         files.append(folder / f"{name}.onnx")
         write_model(files[-1], [regressor], [("x", "float32", ["N", COLUMNS])], [("y", "float32", ["N", targets])])
     return files
-
-
-def seconds(run, repeat: int) -> float:
-    start = time.perf_counter()
-    for _ in range(repeat):
-        run()
-    return (time.perf_counter() - start) / repeat
 
 
 def compare(library: Library, converter: Path, file: Path, threads: int, counts: list[int], turns: int) -> None:
@@ -83,10 +84,8 @@ def compare(library: Library, converter: Path, file: Path, threads: int, counts:
         for side in (ours, theirs):
             side.bind(inputs)
             side.run()
-        found, expected = ours.outputs()[-1], theirs.outputs()[-1]
-        error = np.abs(found - expected).max() / np.abs(expected).max()
-        repeat = max(1, int(0.05 / seconds(theirs.run, 3)))
-        pairs = [(seconds(ours.run, repeat), seconds(theirs.run, repeat)) for _ in range(turns)]
+        error = relative_error(ours.outputs()[-1:], theirs.outputs()[-1:])
+        pairs = [list(map(statistics.median, blocks)) for blocks in take_turns([ours, theirs], turns, 0.05)]
         ratio = statistics.median(b / a for a, b in pairs)
         us = [min(side) * 1e6 for side in zip(*pairs)]
         print(

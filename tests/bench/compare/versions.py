@@ -17,6 +17,7 @@ import aipu_runtime
 import compare
 import numpy as np
 import sides
+import turns
 
 
 @dataclass
@@ -39,7 +40,7 @@ def difference(before: list[np.ndarray], after: list[np.ndarray]) -> str:
     """ "equal" if every output has the same bytes, else the relative error."""
     if all(a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in zip(before, after, strict=True)):
         return "equal"
-    return f"{compare.relative_error(after, before):.1e}"
+    return f"{turns.relative_error(after, before):.1e}"
 
 
 def measure(
@@ -54,9 +55,9 @@ def measure(
         side.bind(inputs)
         side.run()
     row.outputs = difference(before.outputs(), after.outputs())
-    turns = compare.take_turns([before, after], options)
-    times = [[seconds for blocks in turns for seconds in blocks[side]] for side in (0, 1)]
-    ratios = [statistics.median(blocks[0]) / statistics.median(blocks[1]) for blocks in turns]
+    taken = turns.take_turns([before, after], options.rounds, options.seconds)
+    times = [[seconds for blocks in taken for seconds in blocks[side]] for side in (0, 1)]
+    ratios = [statistics.median(blocks[0]) / statistics.median(blocks[1]) for blocks in taken]
     row.before_ms = statistics.median(times[0]) * 1e3
     row.after_ms = statistics.median(times[1]) * 1e3
     row.ratio, row.ratio_low, row.ratio_high = compare.spread_of(ratios)

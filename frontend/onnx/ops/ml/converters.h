@@ -29,8 +29,10 @@ void scaler(OpContext& c);
 
 // labels.cpp
 void category_mapper(OpContext& c);
+void dict_vectorizer(OpContext& c);
 void label_encoder(OpContext& c);
 void one_hot_encoder(OpContext& c);
+void zip_map(OpContext& c);
 
 // grams.cpp; of ONNX's domain
 void tf_idf_vectorizer(OpContext& c);

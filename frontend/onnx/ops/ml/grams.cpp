@@ -1,4 +1,4 @@
-// TfIdfVectorizer: counts of n-grams in rows of numbers.
+// TfIdfVectorizer: counts of n-grams in rows of numbers or strings.
 #include <algorithm>
 #include <numeric>
 
@@ -14,9 +14,10 @@ struct Vectorizer {
   int64_t least = 1, most = 1, skips = 0;  // lengths, and elements left out between two of a gram
   std::vector<int64_t> starts;             // in the pool, of the grams of each length
   std::vector<int64_t> columns;            // of each gram of the pool
-  std::vector<int64_t> pool;
-  std::vector<double> weights;  // of each gram; none: 1
-  int64_t size = 0;             // columns of the result
+  std::vector<int64_t> pool;               // strings by their numbers
+  DType type = DType::kI64;                // of the pool
+  std::vector<double> weights;             // of each gram; none: 1
+  int64_t size = 0;                        // columns of the result
 };
 
 Vectorizer take_vectorizer(OpContext& c) {
@@ -29,9 +30,17 @@ Vectorizer take_vectorizer(OpContext& c) {
   v.starts = ints_or_none(c, "ngram_counts");
   v.columns = ints_or_none(c, "ngram_indexes");
   v.weights = floats_or_none(c, "weights");
-  if (c.has_attribute("pool_strings")) c.fail_unsupported("strings are not supported");
   v.pool = ints_or_none(c, "pool_int64s");
+  const auto texts = c.take_strings("pool_strings");
   if (!c.ok()) return v;
+  v.type = DType::kI64;
+  if (texts && !texts->empty()) {
+    v.type = DType::kString;
+    if (!v.pool.empty()) c.fail_invalid("has both pool_int64s and pool_strings");
+    for (const std::string& text : *texts) v.pool.push_back(c.number_of_string(text));
+  }
+  if ((c.dtype(c.input(0)) == DType::kString) != (v.type == DType::kString))
+    c.fail_invalid(str_cat("has a pool of ", dtype_name(v.type), " for ", c.type(c.input(0)).text()));
   const auto pool = static_cast<int64_t>(v.pool.size());
   bool fits = v.least >= 1 && v.least <= v.most && v.skips >= 0 && v.skips < 1'000'000 && !v.columns.empty() &&
               v.most <= static_cast<int64_t>(v.starts.size()) &&
@@ -71,7 +80,7 @@ ValueId counts(OpContext& c, ValueId x, const Vectorizer& v, int64_t length, int
     columns.push_back(v.columns[static_cast<size_t>(gram + i)]);
   }
   const ValueId table =
-      c.constant(graph::Constant::of<int64_t>(DType::kI64, {count, length}, std::span<const int64_t>(grams)));
+      c.constant(graph::Constant::of<int64_t>(v.type, {count, length}, std::span<const int64_t>(grams)));
   return c.emit("aipu::CountGrams", {{"size", v.size}, {"skips", length == 1 ? int64_t{0} : v.skips}},
                 {x, table, c.int64s(columns)});
 }

@@ -49,10 +49,19 @@ KeyTable sorted_keys(OpContext& c, DType dtype, const std::vector<T>& keys) {
   const std::vector<int64_t> shape{static_cast<int64_t>(different.size())};
   if constexpr (std::is_floating_point_v<T>) {
     out.keys = floats(c, dtype, {different.begin(), different.end()}, shape);
+  } else if (dtype == DType::kString) {
+    out.keys = c.constant(graph::Constant::of<int64_t>(dtype, shape, std::span<const int64_t>(different)));
   } else {
     out.keys = c.cast(c.int64s(different), dtype);
   }
   return out;
+}
+
+// In the order of their numbers.
+KeyTable string_keys(OpContext& c, const std::vector<std::string>& keys) {
+  std::vector<int64_t> numbers;
+  for (const std::string& key : keys) numbers.push_back(c.number_of_string(key));
+  return sorted_keys(c, DType::kString, numbers);
 }
 
 // Places of the elements of x among the keys as they were given; `count` for the others.
@@ -64,8 +73,8 @@ ValueId find(OpContext& c, ValueId x, const KeyTable& table, bool required = fal
 std::optional<KeyTable> take_keys(OpContext& c, DType dtype, size_t* count) {
   const auto ints = c.take_ints("keys_int64s");
   const auto reals = c.take_floats("keys_floats");
+  const auto texts = c.take_strings("keys_strings");
   const ConstantPtr tensor = c.take_tensor("keys_tensor");
-  if (c.has_attribute("keys_strings")) c.fail_unsupported("strings are not supported");
   if (!c.ok()) return std::nullopt;
   if (tensor != nullptr) {
     *count = static_cast<size_t>(tensor->element_count());
@@ -84,6 +93,11 @@ std::optional<KeyTable> take_keys(OpContext& c, DType dtype, size_t* count) {
     if (!is_floating(dtype)) c.fail_invalid(str_cat("has floating keys for ", dtype_name(dtype)));
     return sorted_keys(c, dtype, *reals);
   }
+  if (texts) {
+    *count = texts->size();
+    if (dtype != DType::kString) c.fail_invalid(str_cat("has strings as keys for ", dtype_name(dtype)));
+    return string_keys(c, *texts);
+  }
   c.fail_invalid("needs keys");
   return std::nullopt;
 }
@@ -96,8 +110,8 @@ ValueId take_values(OpContext& c, size_t count) {
   const ConstantPtr other = c.take_tensor("default_tensor");
   const int64_t default_int = c.take_int("default_int64", -1);
   const double default_real = c.take_float("default_float", -0.0);
-  c.ignore("default_string");
-  if (c.has_attribute("values_strings")) c.fail_unsupported("strings are not supported");
+  const auto texts = c.take_strings("values_strings");
+  const ValueId default_text = c.strings({c.take_string("default_string", "_Unused")});
   if (!c.ok()) return {};
   ValueId values, behind;
   size_t found = 0;
@@ -105,7 +119,9 @@ ValueId take_values(OpContext& c, size_t count) {
     found = static_cast<size_t>(tensor->element_count());
     values = reshape(c, c.constant(tensor), {-1});
     const bool real = is_floating(tensor->dtype());
-    behind = reshape(c, other != nullptr ? c.constant(other) : c.scalar(tensor->dtype(), real ? -0.0 : -1), {1});
+    behind = other != nullptr                    ? reshape(c, c.constant(other), {1})
+             : tensor->dtype() == DType::kString ? default_text
+                                                 : reshape(c, c.scalar(tensor->dtype(), real ? -0.0 : -1), {1});
   } else if (ints) {
     found = ints->size();
     values = c.int64s(*ints);
@@ -114,6 +130,10 @@ ValueId take_values(OpContext& c, size_t count) {
     found = reals->size();
     values = floats(c, DType::kF32, *reals, {static_cast<int64_t>(found)});
     behind = floats(c, DType::kF32, {default_real}, {1});
+  } else if (texts) {
+    found = texts->size();
+    values = c.strings(*texts);
+    behind = default_text;
   } else {
     c.fail_invalid("needs values");
     return {};
@@ -122,36 +142,121 @@ ValueId take_values(OpContext& c, size_t count) {
   return concat(c, 0, {values, behind});
 }
 
+// What stands for x among the values, behind which is the default.
+void set_mapped(OpContext& c, ValueId x, const KeyTable& keys, ValueId values, size_t count) {
+  std::vector<int64_t> order = keys.order;
+  order.push_back(static_cast<int64_t>(count));
+  c.set_output(0, gather(c, gather(c, values, c.int64s(order)), find(c, x, keys)));
+}
+
+// Strings to numbers, or numbers to strings, whichever x is not; what is not among the pairs becomes the default.
+void map_pairs(OpContext& c, const std::vector<std::string>& texts, const std::vector<int64_t>& numbers) {
+  const int64_t default_number = c.take_int("default_int64", -1);
+  const std::string default_text = c.take_string("default_string", "_Unused");
+  if (!c.ok()) return;
+  const ValueId x = c.input(0);
+  if (c.dtype(x) == DType::kString) {
+    std::vector<int64_t> values = numbers;
+    values.push_back(default_number);
+    return set_mapped(c, x, string_keys(c, texts), c.int64s(values), numbers.size());
+  }
+  if (c.dtype(x) != DType::kI64) return c.fail_invalid(str_cat("takes strings or int64, found ", c.type(x).text()));
+  std::vector<std::string> values = texts;
+  values.push_back(default_text);
+  set_mapped(c, x, sorted_keys(c, DType::kI64, numbers), c.strings(values), texts.size());
+}
+
 }  // namespace
 
 void label_encoder(OpContext& c) {
   c.expect_inputs(1, 1);
-  if (c.has_attribute("classes_strings")) return c.fail_unsupported("strings are not supported");
+  if (const auto classes = c.take_strings("classes_strings")) {  // version 1
+    std::vector<int64_t> numbers(classes->size());
+    std::iota(numbers.begin(), numbers.end(), 0);
+    return map_pairs(c, *classes, numbers);
+  }
   if (!c.ok()) return;
   size_t count = 0;
   const auto keys = take_keys(c, c.dtype(c.input(0)), &count);
   if (!keys) return;
   const ValueId values = take_values(c, count);
-  std::vector<int64_t> order = keys->order;
-  order.push_back(static_cast<int64_t>(count));
-  c.set_output(0, gather(c, gather(c, values, c.int64s(order)), find(c, c.input(0), *keys)));
+  set_mapped(c, c.input(0), *keys, values, count);
 }
 
-// Of numbers and strings; strings are not supported yet.
-void category_mapper(OpContext& c) { c.fail_unsupported("strings are not supported"); }
+void category_mapper(OpContext& c) {
+  c.expect_inputs(1, 1);
+  const auto texts = c.take_strings("cats_strings");
+  const auto numbers = c.take_ints("cats_int64s");
+  if (!c.ok()) return;
+  if (!texts || !numbers || texts->size() != numbers->size() || texts->empty())
+    return c.fail_invalid("needs cats_strings and cats_int64s of the same length");
+  map_pairs(c, *texts, *numbers);
+}
+
+// A map from the labels to the scores of each row.
+void zip_map(OpContext& c) {
+  c.expect_inputs(1, 1);
+  const auto texts = c.take_strings("classlabels_strings");
+  const auto numbers = c.take_ints("classlabels_int64s");
+  if (!c.ok()) return;
+  if (texts.has_value() == numbers.has_value())
+    return c.fail_invalid("needs classlabels_strings or classlabels_int64s, not both");
+  const ValueId scores = rows_of(c, c.input(0));
+  if (!c.ok()) return;
+  if (c.dtype(scores) != DType::kF32) return c.fail_invalid(str_cat("takes float32, found ", c.type(scores).text()));
+  const auto count = static_cast<int64_t>(texts ? texts->size() : numbers->size());
+  const auto found = c.type(scores).shape[1].constant();
+  if (!found) return c.fail_unsupported("how many scores a row has must be known when compiling");
+  if (*found != count) return c.fail_invalid(str_cat("has ", count, " labels for ", *found, " scores"));
+  ListValue maps;
+  maps.kind = PortList::Kind::kMaps;
+  maps.elements = {texts ? c.strings(*texts) : c.int64s(*numbers), scores};
+  c.set_output(0, Item{{}, std::make_shared<const ListValue>(std::move(maps))});
+}
+
+// [1, V]: what the map has for each of V keys; 0 or "" where it has nothing.
+void dict_vectorizer(OpContext& c) {
+  const auto texts = c.take_strings("string_vocabulary");
+  const auto numbers = c.take_ints("int64_vocabulary");
+  if (!c.ok()) return;
+  if (texts.has_value() == numbers.has_value())
+    return c.fail_invalid("needs string_vocabulary or int64_vocabulary, not both");
+  const ListPtr map = c.list(0);
+  if (map == nullptr || map->kind != PortList::Kind::kMap) return c.fail_invalid("takes a map");
+  const ValueId keys = map->elements[0], values = map->elements[1];
+  const DType wanted = texts ? DType::kString : DType::kI64;
+  if (c.dtype(keys) != wanted)
+    return c.fail_invalid(str_cat("has keys of type ", dtype_name(wanted), ", the map has ", c.type(keys).text()));
+  const auto count = static_cast<int64_t>(texts ? texts->size() : numbers->size());
+  const KeyTable table = texts ? string_keys(c, *texts) : sorted_keys(c, DType::kI64, *numbers);
+  if (static_cast<int64_t>(table.order.size()) != count) return c.fail_invalid("has a key twice in its vocabulary");
+  std::vector<int64_t> order = table.order;
+  order.push_back(count);  // one place more, for what is not in the vocabulary
+  const ValueId places = gather(c, c.int64s(order), find(c, keys, table));
+  const ValueId zero =
+      c.dtype(values) == DType::kString ? c.strings({""}) : reshape(c, c.scalar(c.dtype(values), 0), {1});
+  const ValueId empty = c.emit("Expand", {}, {zero, c.int64s({count + 1})});
+  const ValueId all = c.emit("ScatterElements", {{"axis", int64_t{0}}}, {empty, places, values});
+  const ValueId row = c.emit("Slice", {}, {all, c.int64s({0}), c.int64s({count}), c.int64s({0}), c.int64s({1})});
+  c.set_output(0, c.unsqueeze(row, {0}));
+}
 
 // A new last axis with 1 where the category is.
 void one_hot_encoder(OpContext& c) {
   c.expect_inputs(1, 1);
   const auto categories = c.take_ints("cats_int64s");
+  const auto texts = c.take_strings("cats_strings");
   const bool zeros = c.take_int("zeros", 1) != 0;
-  if (c.has_attribute("cats_strings")) return c.fail_unsupported("strings are not supported");
   if (!c.ok()) return;
-  if (!categories || categories->empty()) return c.fail_invalid("needs cats_int64s or cats_strings");
-  const KeyTable keys = sorted_keys(c, DType::kI64, *categories);
-  const ValueId found = find(c, c.cast(c.input(0), DType::kI64), keys, !zeros);
+  const bool is_text = c.dtype(c.input(0)) == DType::kString;
+  const auto count =
+      static_cast<int64_t>(is_text ? (texts ? texts->size() : 0) : (categories ? categories->size() : 0));
+  if (count == 0)
+    return c.fail_invalid(
+        str_cat("needs ", is_text ? "cats_strings" : "cats_int64s", ", which fits ", c.type(c.input(0)).text()));
+  const KeyTable keys = is_text ? string_keys(c, *texts) : sorted_keys(c, DType::kI64, *categories);
+  const ValueId found = find(c, is_text ? c.input(0) : c.cast(c.input(0), DType::kI64), keys, !zeros);
   std::vector<int64_t> order = keys.order;
-  const auto count = static_cast<int64_t>(categories->size());
   order.push_back(count);
   // Rows of the unit matrix, and of zeros behind them.
   std::vector<double> rows(static_cast<size_t>(count * (count + 1)));

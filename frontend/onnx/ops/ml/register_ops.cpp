@@ -7,14 +7,16 @@ namespace aipu::frontend {
 namespace {
 
 constexpr std::string_view kDomain = "ai.onnx.ml";
-constexpr std::string_view kMap = "maps are not supported";
+constexpr std::string_view kMap = "sorting the keys of maps is not supported";
+constexpr std::string_view kNoRefusal;
+constexpr bool kTakesMaps = true;
 
 constexpr ConverterRow kRows[] = {
     {kDomain, "ArrayFeatureExtractor", 1, ml::array_feature_extractor},
     {kDomain, "Binarizer", 1, ml::binarizer},
     {kDomain, "CastMap", 1, nullptr, kMap},
     {kDomain, "CategoryMapper", 1, ml::category_mapper},
-    {kDomain, "DictVectorizer", 1, nullptr, kMap},
+    {kDomain, "DictVectorizer", 1, ml::dict_vectorizer, kNoRefusal, false, kTakesMaps},
     {kDomain, "FeatureVectorizer", 1, ml::feature_vectorizer},
     {kDomain, "Imputer", 1, ml::imputer},
     {kDomain, "LabelEncoder", 1, ml::label_encoder},
@@ -28,7 +30,7 @@ constexpr ConverterRow kRows[] = {
     {kDomain, "TreeEnsemble", 5, ml::tree_ensemble},
     {kDomain, "TreeEnsembleClassifier", 1, ml::tree_ensemble_classifier},
     {kDomain, "TreeEnsembleRegressor", 1, ml::tree_ensemble_regressor},
-    {kDomain, "ZipMap", 1, nullptr, kMap},
+    {kDomain, "ZipMap", 1, ml::zip_map},
 };
 
 }  // namespace

@@ -116,12 +116,8 @@ Labels take_labels(OpContext& c, std::string_view ints, std::string_view strings
   const auto names = c.take_strings(strings);
   if (!c.ok()) return {};
   if (names && !names->empty()) {
-    if (numbers && !numbers->empty()) {
-      c.fail_invalid(str_cat("has both ", ints, " and ", strings));
-    } else {
-      c.fail_unsupported("labels that are strings are not supported");
-    }
-    return {};
+    if (numbers && !numbers->empty()) c.fail_invalid(str_cat("has both ", ints, " and ", strings));
+    return {c.strings(*names), static_cast<int64_t>(names->size())};
   }
   if (!numbers || numbers->empty()) {
     c.fail_invalid(str_cat("needs ", ints, " or ", strings));

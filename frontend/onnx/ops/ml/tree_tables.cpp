@@ -103,10 +103,12 @@ class Splitter {
         set(at, node, below(node.threshold), missing, yes, no);
         break;
       case TreeMode::kGreater:
-        set(at, node, node.threshold, !missing, no, yes);
-        break;
       case TreeMode::kGreaterEqual:
-        set(at, node, below(node.threshold), !missing, no, yes);
+        if (std::isnan(node.threshold)) {  // no number is greater
+          set(at, node, node.threshold, missing, yes, no);
+        } else {
+          set(at, node, node.mode == TreeMode::kGreater ? node.threshold : below(node.threshold), !missing, no, yes);
+        }
         break;
       case TreeMode::kEqual:
         equal(at, node, node.threshold, missing, yes, no);
@@ -124,6 +126,13 @@ class Splitter {
   }
 
   void set(int64_t at, const TreeNode& node, double threshold, bool missing, int64_t yes, int64_t no) {
+    // Where NaN alone passes, it is what everything else does not: NaN is taken for the least number where it passes,
+    // and nothing is less or equal to a threshold of NaN.
+    if (missing && std::isnan(threshold)) {
+      threshold = std::numeric_limits<double>::infinity();
+      missing = false;
+      std::swap(yes, no);
+    }
     splits[static_cast<size_t>(at)] = {node.feature, threshold, missing, yes, no};
   }
 

@@ -239,6 +239,8 @@ void tree_ensemble_classifier(OpContext& c) {
   const ValueId scores = plus_base(c, emit_forest(c, walked_rows(c), forest, dtype, "sum"), base);
   if (labels.count == 1) {
     // There is no other label: ONNX Runtime gives 1 or 0.
+    if (c.dtype(labels.values) == DType::kString)
+      return c.fail_unsupported("a single class with a string as its label has no other one to give");
     const ValueId is_class = c.emit("Greater", {}, {c.squeeze(scores, {1}), c.scalar(dtype, 0)});
     c.set_output(0, c.cast(is_class, DType::kI64));
     c.set_output(1, c.cast(transformed_targets(c, scores, transform), DType::kF32));

@@ -7,8 +7,8 @@ import sys
 from typing import List, Optional
 
 from .. import _files
-from .._arguments import constant, function
-from . import DiskFull, Report, TooManyBroken, run
+from .._arguments import constant, function, run_program
+from . import Report, run
 from ._formats import FORMATS
 
 
@@ -77,46 +77,40 @@ def _write_json(report: Report, path: str) -> None:
     _files.write_report(path, {**told, "items_per_second": report.items_per_second})
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
-    """Runs the program; its exit code."""
-    options = _parser().parse_args(arguments)
+def _run(options: argparse.Namespace) -> int:
     build = {"target": options.target, "fast_math": options.fast_math}
-    try:
-        report = run(
-            options.model,
-            options.inputs,
-            options.output,
-            format=options.format,
-            batch=options.batch,
-            chunk=options.chunk,
-            sessions=options.sessions,
-            threads=options.threads,
-            preprocess=options.preprocess,
-            postprocess=options.postprocess,
-            workers=options.workers,
-            processes=options.processes,
-            constants=dict(options.constant),
-            outputs=options.outputs.split(",") if options.outputs else None,
-            max_broken=options.max_broken,
-            on_disk_full=options.on_disk_full,
-            restart=options.restart,
-            progress=None if options.quiet else sys.stderr,
-            build={name: value for name, value in build.items() if value},
-        )
-    except KeyboardInterrupt:
-        print("\naipu.batch: ended; the same command goes on", file=sys.stderr)
-        return 130
-    except BlockingIOError:
-        print(f"aipu.batch: another process is writing to '{options.output}'", file=sys.stderr)
-        return 1
-    except (DiskFull, TooManyBroken, OSError, RuntimeError, ValueError, TypeError, ImportError) as error:
-        print(f"aipu.batch: {error}", file=sys.stderr)
-        return 1
+    report = run(
+        options.model,
+        options.inputs,
+        options.output,
+        format=options.format,
+        batch=options.batch,
+        chunk=options.chunk,
+        sessions=options.sessions,
+        threads=options.threads,
+        preprocess=options.preprocess,
+        postprocess=options.postprocess,
+        workers=options.workers,
+        processes=options.processes,
+        constants=dict(options.constant),
+        outputs=options.outputs.split(",") if options.outputs else None,
+        max_broken=options.max_broken,
+        on_disk_full=options.on_disk_full,
+        restart=options.restart,
+        progress=None if options.quiet else sys.stderr,
+        build={name: value for name, value in build.items() if value},
+    )
     if options.json != "-":
         _tell(report)
     if options.json:
         _write_json(report, options.json)
     return 0
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    """Runs the program; its exit code."""
+    options = _parser().parse_args(arguments)
+    return run_program("aipu.batch", lambda: _run(options), interrupted="ended; the same command goes on")
 
 
 if __name__ == "__main__":

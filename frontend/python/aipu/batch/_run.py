@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import errno
 import functools
@@ -23,7 +24,7 @@ from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping
 
 import numpy as np
 
-from .. import _conversion, _files, _native
+from .. import _batching, _conversion, _files, _native
 from .._progress import Progress
 from .._stored_type import numpy_dtype
 from ..model import Model, Session, TensorSpec
@@ -82,10 +83,14 @@ class _Sample(NamedTuple):
     arrays: Dict[str, np.ndarray]
     rows: int
 
-    def bucket(self) -> Tuple[Any, ...]:
+    @property
+    def count(self) -> int:
+        """Rows of a batch that it takes."""
+        return max(1, self.rows)
+
+    def bucket(self) -> Any:
         """Samples of one bucket can be in one batch."""
-        skip = 1 if self.rows else 0
-        return tuple((name, array.dtype.str, array.shape[skip:], skip) for name, array in self.arrays.items())
+        return _batching.bucket(self.arrays, self.rows > 0) if self.rows >= 0 else self.index
 
 
 def prepare(
@@ -191,10 +196,10 @@ class _Player:
         futures.clear()
         buckets: Dict[Any, List[_Sample]] = {}
         for sample in samples:
-            buckets.setdefault(sample.bucket() if sample.rows >= 0 else sample.index, []).append(sample)
+            buckets.setdefault(sample.bucket(), []).append(sample)
         rows: List[Row] = []
         for bucket in buckets.values():
-            for batch in self._batches(bucket):
+            for batch in _batching.batches(bucket, lambda sample: sample.count, self._settings.batch):
                 self._run(batch, rows, broken)
         rows = [row for row in map(functools.partial(self._finish, broken), rows) if row is not None]
         rows.sort(key=lambda row: row.index)
@@ -216,18 +221,6 @@ class _Player:
             broken.append(Broken(row.index, row.name, _error_text(error)))
             return None
 
-    def _batches(self, samples: List[_Sample]) -> Iterator[List[_Sample]]:
-        batch: List[_Sample] = []
-        rows = 0
-        for sample in samples:
-            if batch and (sample.rows < 0 or rows + max(1, sample.rows) > self._settings.batch):
-                yield batch
-                batch, rows = [], 0
-            batch.append(sample)
-            rows += max(1, sample.rows)
-        if batch:
-            yield batch
-
     def _run(self, batch: List[_Sample], rows: List[Row], broken: List[Broken]) -> None:
         try:
             rows += self._outputs(batch)
@@ -246,27 +239,20 @@ class _Player:
         if alone and batch[0].rows:
             results = self._session().run({**batch[0].arrays, **settings.constants}, settings.outputs)
             return [Row(batch[0].index, batch[0].name, results)]
-        feed: Dict[str, np.ndarray] = {}
-        count = sum(max(1, sample.rows) for sample in batch)
-        for spec in settings.specs:
-            parts = [s.arrays[spec.name] if s.rows else s.arrays[spec.name][None] for s in batch]
-            if settings.fixed and count < settings.batch:
-                parts += [parts[-1][-1:]] * (settings.batch - count)
-            feed[spec.name] = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        counts = [sample.count for sample in batch]
+        full = settings.batch if settings.fixed else sum(counts)
+        feed = _batching.joined([sample.arrays for sample in batch], batch[0].rows > 0, full)
         results = self._session().run({**feed, **settings.constants}, settings.outputs)
-        full = settings.batch if settings.fixed else count
         for name, array in results.items():
             if array.ndim == 0 or array.shape[0] != full:
                 raise _NotBatched(
                     f"output '{name}' has the shape {list(array.shape)} for a batch of {full}: the model does not give "
                     "a row per input; give inputs of full rank, and batch=1"
                 )
-        found, at = [], 0
-        for sample in batch:
-            end = at + max(1, sample.rows)
-            part = {n: (a[at:end] if sample.rows else a[at]).copy() for n, a in results.items()}
-            found.append(Row(sample.index, sample.name, part))
-            at = end
+        found = []
+        for sample, part in zip(batch, _batching.divided(results, counts)):
+            own = {name: (array if sample.rows else array[0]).copy() for name, array in part.items()}
+            found.append(Row(sample.index, sample.name, own))
         return found
 
 
@@ -487,26 +473,41 @@ def run(
     }
     path = os.fspath(output)
     os.makedirs(path, exist_ok=True)
-    with _files.locked(os.path.join(path, LOCK), wait=False):
+    with _written_alone(path):
         folder = _Folder(path, json.loads(json.dumps(told)), on_disk_full, retry_seconds)
         folder.open(restart)
         report = Report(resumed_at=folder.items)
         stream = sys.stderr if progress is True else progress or None
-        shown = Progress(stream, source.count, folder.items)
-        if not folder.is_complete:
-            pool = _pool(workers, processes)
-            player = _Player(loaded, threads, settings)
-            prepared = functools.partial(
-                prepare, preprocess=preprocess, specs=settings.specs, is_table=source.is_table and preprocess is None
-            )
-            _play_all(source, folder, player, pool, prepared, sessions, chunk, max_broken, shown)
-        folder.complete(shown)
-        shown.update(folder.items, folder.broken, last=True)
+        with Progress(stream, source.count, folder.items) as shown:
+            if not folder.is_complete:
+                pool = _pool(workers, processes)
+                player = _Player(loaded, threads, settings)
+                prepared = functools.partial(
+                    prepare,
+                    preprocess=preprocess,
+                    specs=settings.specs,
+                    is_table=source.is_table and preprocess is None,
+                )
+                _play_all(source, folder, player, pool, prepared, sessions, chunk, max_broken, shown)
+            folder.complete(shown)
+            shown.update(folder.items, folder.broken, last=True)
     report.items, report.rows, report.broken = folder.items, folder.rows, folder.broken
     report.first_broken = folder.first_broken()
     report.errors = os.path.join(path, ERRORS) if report.broken else ""
     report.seconds = time.monotonic() - began
     return report
+
+
+@contextlib.contextmanager
+def _written_alone(path: str) -> Iterator[None]:
+    """While no other process may write to the folder; BlockingIOError if one does."""
+    lock = contextlib.ExitStack()
+    try:
+        lock.enter_context(_files.locked(os.path.join(path, LOCK), wait=False))
+    except BlockingIOError:
+        raise BlockingIOError(f"another process is writing to '{path}'") from None
+    with lock:
+        yield
 
 
 def _name_of(function: Any) -> Optional[str]:

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 import numpy as np
 
 from .. import __version__, _files
+from .._arguments import run_program
 from .._progress import Progress
 from . import _history, _judge, _options, _page, _sweep
 from ._accuracy import accuracy
@@ -145,10 +146,10 @@ def _in_a_scenario(options: argparse.Namespace, arguments: Sequence[str]) -> Lis
     if batch is None and options.scenario == "multi-stream":
         batch = 8
     if options.processes > 1:
-        shown = Progress(sys.stderr, options.processes, 0, unit="processes")
         more = ["--layers"] if options.html else []
-        results = run_processes(options.processes, [*arguments, *more], lambda done: shown.update(done, 0))
-        shown.update(options.processes, 0, last=True)
+        with Progress(sys.stderr, options.processes, 0, unit="processes") as shown:
+            results = run_processes(options.processes, [*arguments, *more], lambda done: shown.update(done, 0))
+            shown.update(options.processes, 0, last=True)
         if options.json != "-":
             for result in results:
                 print("\n".join(lines(result)))
@@ -240,6 +241,26 @@ def _usage_error(options: argparse.Namespace) -> str:
     return ""
 
 
+def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    pin(options.pin, options.numa)
+    if options.accuracy:
+        return _outputs(options)
+    names = ("seconds", "turns", "precision", "fast_math", "target", "tolerance")
+    settings = {name: getattr(options, name) for name in names}
+    results: List[Any]
+    if options.against:
+        results, code = _beside_others(options)
+    else:
+        results = _in_a_scenario(options, arguments)
+        code = int(any(result.keeps_bound is False and result.peak is None for result in results))
+    told = report(results, settings, arguments, options.label)
+    if options.json:
+        _files.write_report(options.json, told)
+    if options.html:
+        _files.write_output(options.html, _page.page(told))
+    return code
+
+
 def main(arguments: Optional[List[str]] = None) -> int:
     """Runs the program; its exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
@@ -250,34 +271,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     problem = _usage_error(options)
     if problem:
         parser.error(problem)
-    code = 0
-    try:
-        pin(options.pin, options.numa)
-        if options.accuracy:
-            return _outputs(options)
-        settings = {"seconds": options.seconds, "turns": options.turns, "precision": options.precision}
-        settings = {
-            **settings,
-            "fast_math": options.fast_math,
-            "target": options.target,
-            "tolerance": options.tolerance,
-        }
-        if options.against:
-            results, code = _beside_others(options)
-        else:
-            results = _in_a_scenario(options, arguments)
-            code = int(any(result.keeps_bound is False and result.peak is None for result in results))
-        told = report(results, settings, arguments, options.label)
-        if options.json:
-            _files.write_report(options.json, told)
-        if options.html:
-            _files.write_output(options.html, _page.page(told))
-    except (ImportError, OSError, RuntimeError, ValueError) as error:
-        print(f"aipu.bench: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return code
+    return run_program("aipu.bench", lambda: _run(options, arguments))
 
 
 if __name__ == "__main__":

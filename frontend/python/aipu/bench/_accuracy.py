@@ -9,8 +9,8 @@ import numpy as np
 
 from .. import _conversion
 from ..batch import results, run
-from ._compare import relative_error
 from ._data import Image, data_of
+from ._difference import relative_error
 
 
 @dataclasses.dataclass

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from .. import _conversion, _native
+from ._difference import relative_error
 from ._inputs import make_inputs
 from ._machine import Quiet
 from ._sides import SIDES, AipuSide, Side
@@ -77,28 +78,6 @@ class Comparison:
     def agrees(self) -> bool:
         """Whether all outputs agree."""
         return all(ratio.agrees for ratio in self.ratios)
-
-
-def relative_error(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> float:
-    """The largest difference over the largest magnitude of an output; infinite for other outputs, shapes or NaNs."""
-    worst = 0.0
-    if sorted(ours) != sorted(theirs):
-        return float("inf")
-    for name, a in ours.items():
-        b = theirs[name]
-        if a.shape != b.shape:
-            return float("inf")
-        if a.size == 0:
-            continue
-        x, y = a.astype(np.float64), b.astype(np.float64)
-        same = (x == y) | (np.isnan(x) & np.isnan(y))
-        if not (np.isfinite(x[~same]).all() and np.isfinite(y[~same]).all()):
-            return float("inf")
-        finite = np.abs(y[np.isfinite(y)])
-        scale = float(finite.max()) if finite.size else 0.0
-        if not same.all():
-            worst = max(worst, float(np.abs(x - y)[~same].max()) / max(scale, 1e-30))
-    return worst
 
 
 def compare(

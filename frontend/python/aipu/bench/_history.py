@@ -7,7 +7,8 @@ import os
 import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from .. import _files
+from .. import _files, _html
+from .._arguments import run_program
 from . import _charts
 from ._benchmark import Benchmark
 from ._judge import judge, read
@@ -68,9 +69,22 @@ def page(groups: List[List[Entry]]) -> str:
             {"": points}, "result", unit, x_ticks=[(place, entry.label) for place, entry in enumerate(entries)]
         )
         rows = [(entry.when, entry.label, figure_text(entry.result), entry.verdict) for entry in entries]
-        table = _charts.table(("time", "label", "figure", "beside the one before"), rows, texts=4)
-        parts.append(_charts.section(entries[0].result.title, chart + table))
-    return _charts.document("History of measurements", "".join(parts))
+        table = _html.table(("time", "label", "figure", "beside the one before"), rows, texts=4)
+        parts.append(_html.section(entries[0].result.title, chart + table))
+    return _html.document("History of measurements", "".join(parts))
+
+
+def _run(options: argparse.Namespace) -> int:
+    groups, problems = history(options.folder)
+    for entries in groups:
+        print(f"{entries[0].result.title}  {sparkline([entry.result.figure[0] or 0.0 for entry in entries])}")
+        for entry in entries:
+            print(f"  {entry.when}  {entry.label:24} {figure_text(entry.result)}  {entry.verdict}".rstrip())
+    for problem in problems:
+        print(f"left out: {problem}", file=sys.stderr)
+    if options.html:
+        _files.write_output(options.html, page(groups))
+    return 0
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
@@ -83,17 +97,4 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser.add_argument("folder")
     parser.add_argument("--html", metavar="FILE", help="the same with figures")
     options = parser.parse_args(arguments)
-    try:
-        groups, problems = history(options.folder)
-        for entries in groups:
-            print(f"{entries[0].result.title}  {sparkline([entry.result.figure[0] or 0.0 for entry in entries])}")
-            for entry in entries:
-                print(f"  {entry.when}  {entry.label:24} {figure_text(entry.result)}  {entry.verdict}".rstrip())
-        for problem in problems:
-            print(f"left out: {problem}", file=sys.stderr)
-        if options.html:
-            _files.write_output(options.html, page(groups))
-    except (OSError, ValueError) as error:
-        print(f"aipu.bench history: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return run_program("aipu.bench history", lambda: _run(options))

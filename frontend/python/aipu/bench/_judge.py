@@ -11,6 +11,7 @@ import sys
 from typing import Any, Dict, List, Optional, Tuple
 
 from .. import _files
+from .._arguments import run_program
 from ._benchmark import Benchmark, of_told, process_medians
 from ._statistics import Shift, shift
 from ._tell import figure_text
@@ -89,6 +90,32 @@ def _tell(one: Verdict, path: str) -> None:
         print(f"  note: it may be slower by {100 * (one.high - 1):.1f} % all the same; more --processes tell")
 
 
+def _cpu(told: Dict[str, Any]) -> Any:
+    machine = told.get("machine")
+    return machine.get("cpu") if isinstance(machine, dict) else None
+
+
+def _run(options: argparse.Namespace) -> int:
+    told: List[Dict[str, Any]] = []
+    slower = False
+    head, before = read(options.before)
+    for path in options.after:
+        other, after = read(path)
+        both = pairs(before, after)
+        if _cpu(head) != _cpu(other):
+            print(f"note: other machines: {_cpu(head)}, {_cpu(other)}", file=sys.stderr)
+        alpha = (1 - options.confidence / 100) / len(both)
+        for first, second in both:
+            one = judge(first, second, alpha)
+            slower |= one.verdict == "slower"
+            told.append({"file": path, **dataclasses.asdict(one)})
+            if options.json != "-":
+                _tell(one, os.path.basename(path))
+    if options.json:
+        _files.write_report(options.json, {"tool": "aipu.bench", "verdicts": told})
+    return int(slower)
+
+
 def main(arguments: Optional[List[str]] = None) -> int:
     """The program; 0: nothing is slower, 1: something is, 2: the files cannot be compared."""
     parser = argparse.ArgumentParser(
@@ -106,28 +133,4 @@ def main(arguments: Optional[List[str]] = None) -> int:
     options = parser.parse_args(arguments)
     if not 50 <= options.confidence < 100:
         parser.error("--confidence is a number of percent from 50 to below 100")
-    told: List[Dict[str, Any]] = []
-    slower = False
-    try:
-        head, before = read(options.before)
-        for path in options.after:
-            other, after = read(path)
-            both = pairs(before, after)
-            if head["machine"].get("cpu") != other["machine"].get("cpu"):
-                print(
-                    f"note: other machines: {head['machine'].get('cpu')}, {other['machine'].get('cpu')}",
-                    file=sys.stderr,
-                )
-            alpha = (1 - options.confidence / 100) / len(both)
-            for first, second in both:
-                one = judge(first, second, alpha)
-                slower |= one.verdict == "slower"
-                told.append({"file": path, **dataclasses.asdict(one)})
-                if options.json != "-":
-                    _tell(one, os.path.basename(path))
-        if options.json:
-            _files.write_report(options.json, {"tool": "aipu.bench", "verdicts": told})
-    except (OSError, ValueError, KeyError) as error:
-        print(f"aipu.bench compare: {error}", file=sys.stderr)
-        return 2
-    return int(slower)
+    return run_program("aipu.bench compare", lambda: _run(options), failed_code=2)

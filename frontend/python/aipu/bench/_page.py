@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import sys
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from .. import _files
+from .. import _files, _html
+from .._arguments import run_program
 from . import _charts
 from ._benchmark import Benchmark, Layers, of_told
 from ._statistics import Histogram
@@ -66,6 +66,27 @@ def _nodes_of(row: Mapping[str, Any]) -> List[str]:
     return [name.strip() for name in str(row["nodes"]).replace("+", ",").split(",") if name.strip()]
 
 
+def _rates(row: Mapping[str, Any]) -> Tuple[float, float]:
+    """Operations and bytes per second."""
+    seconds = row["median_us"] * 1e-6
+    return (row["operations"] / seconds, row["bytes"] / seconds) if seconds > 0 else (0.0, 0.0)
+
+
+def _roofline(layers: Optional[Layers]) -> str:
+    if layers is None or layers.peak_operations <= 0:
+        return ""
+    points = []
+    for row in layers.rows:
+        rate = _rates(row)[0]
+        if row["operations"] > 0 and row["bytes"] > 0 and rate > 0:
+            what = f"{row['kernel']} ({row['nodes']}): {rate / 1e9:.1f} GFLOP/s, {row['median_us']:.1f} us"
+            points.append((row["operations"] / row["bytes"], rate, what))
+    if not points:
+        return ""
+    chart = _charts.roofline(points, layers.peak_operations, layers.peak_bytes)
+    return _charts.figure("Roofline: layers under the peaks measured in this run", chart, "roofline")
+
+
 def _layers(layers: Layers, prefix: str) -> str:
     """The table of layers, its roofline, and the nodes with links in both directions."""
     total = sum(row["median_us"] for row in layers.rows) or 1.0
@@ -74,11 +95,10 @@ def _layers(layers: Layers, prefix: str) -> str:
         for name in _nodes_of(row):
             places.setdefault(name, []).append(place)
     ids = {name: f"{prefix}node{place}" for place, name in enumerate(places)}
-    rows, points = [], []
+    rows = []
     for place, row in enumerate(layers.rows, 1):
-        seconds = row["median_us"] * 1e-6
-        rates = [row["operations"] / seconds, row["bytes"] / seconds] if seconds > 0 else [0.0, 0.0]
-        links = ", ".join(f'<a href="#{ids[name]}">{_charts.text(name)}</a>' for name in _nodes_of(row))
+        rates = _rates(row)
+        links = ", ".join(f'<a href="#{ids[name]}">{_html.text(name)}</a>' for name in _nodes_of(row))
         shares = (rates[0] / layers.peak_operations, rates[1] / layers.peak_bytes)
         rows.append(
             (
@@ -89,27 +109,20 @@ def _layers(layers: Layers, prefix: str) -> str:
                 (shares[0], f"{100 * shares[0]:.0f} %"),
                 (rates[1], f"{rates[1] / 1e9:,.1f}"),
                 (shares[1], f"{100 * shares[1]:.0f} %"),
-                (None, f"<code>{_charts.text(row['kernel'])}</code>"),
+                (None, f"<code>{_html.text(row['kernel'])}</code>"),
                 (None, links),
             )
         )
-        if row["operations"] > 0 and row["bytes"] > 0 and seconds > 0:
-            what = f"{row['kernel']} ({row['nodes']}): {rates[0] / 1e9:.1f} GFLOP/s, {row['median_us']:.1f} us"
-            points.append((row["operations"] / row["bytes"], rates[0], what))
     heads = ("#", "us", "time", "GFLOP/s", "of peak", "GB/s", "of memory", "kernel", "ONNX nodes")
     layer_ids = [f"{prefix}layer{place}" for place in range(1, len(rows) + 1)]
-    table = _charts.table(heads, rows, texts=0, sortable=True, ids=layer_ids)
+    table = _html.table(heads, rows, texts=0, sortable=True, ids=layer_ids)
     node_rows = []
     for name, where in places.items():
         links = ", ".join(f'<a href="#{prefix}layer{place}">{place}</a>' for place in where)
         node_rows.append((name, (None, links)))
-    nodes = _charts.table(("ONNX node", "layers"), node_rows, ids=[ids[name] for name in places])
-    roof = ""
-    if points and layers.peak_operations > 0:
-        chart = _charts.roofline(points, layers.peak_operations, layers.peak_bytes)
-        roof = _charts.figure("Roofline: layers under the peaks measured in this run", chart, "roofline")
+    nodes = _html.table(("ONNX node", "layers"), node_rows, ids=[ids[name] for name in places])
     return (
-        f'<div class="charts">{roof}{_cycles(layers)}</div><h3>Layers</h3>{table}'
+        f'<div class="charts">{_roofline(layers)}{_cycles(layers)}</div><h3>Layers</h3>{table}'
         f"<details><summary>ONNX nodes, and the layers that compute them</summary>{nodes}</details>"
     )
 
@@ -135,14 +148,12 @@ def _result(result: Benchmark, prefix: str) -> str:
         "MB of activations": number(result.memory["arena_bytes"] / 1e6),
     }
     shapes = ", ".join(f"{name} {dtype}{shape}" for name, dtype, shape in result.inputs)
-    notes = "".join(f'<div class="warn">{_charts.text(note)}</div>' for note in result.notes)
+    notes = "".join(f'<div class="warn">{_html.text(note)}</div>' for note in result.notes)
     charts = _distribution(result) + _repetitions(result) + _memory(result) + _search(result)
     layers = _layers(result.layers, prefix) if result.layers is not None else ""
     words = f"{figure_text(result)}; {shapes} ({result.data})"
-    head = f'<div class="texts">{_charts.text(words)}</div>'
-    return _charts.section(
-        result.title, f'{head}{_charts.tiles(tiles)}{notes}<div class="charts">{charts}</div>{layers}'
-    )
+    head = f'<div class="texts">{_html.text(words)}</div>'
+    return _html.section(result.title, f'{head}{_html.tiles(tiles)}{notes}<div class="charts">{charts}</div>{layers}')
 
 
 def _by_batch(rows: List[Tuple[str, int, float, str]]) -> str:
@@ -176,23 +187,30 @@ def _sweep(sweep: Mapping[str, Any], title: str) -> str:
             points.append((name, row["batch"], rate, what))
         cells: List[Any] = [model]
         cells += [(float(row[key]), str(row[key])) for key in ("batch", "threads", "sessions")]
-        cells += [(rate, f"{rate:,.5g}"), (1e3 * latency, f"{1e3 * latency:,.4g}"), (None, _charts.text(mark))]
+        cells += [(rate, f"{rate:,.5g}"), (1e3 * latency, f"{1e3 * latency:,.4g}"), (None, _html.text(mark))]
         rows.append(cells)
     heads = ("model", "batch", "threads", "sessions", "samples/s", "latency ms", "")
-    return _charts.section(
-        title, f'<div class="charts">{_by_batch(points)}</div>{_charts.table(heads, rows, sortable=True)}'
+    return _html.section(
+        title, f'<div class="charts">{_by_batch(points)}</div>{_html.table(heads, rows, sortable=True)}'
     )
+
+
+def picture(told: Mapping[str, Any]) -> str:
+    """The figures of the first result as SVG. ValueError if there is none."""
+    if not told["results"]:
+        raise ValueError("there is no result of a scenario, of which a picture could be made")
+    result = of_told(told["results"][0])
+    figures = [_distribution(result), _repetitions(result), _memory(result), _roofline(result.layers)]
+    return _charts.picture(figures, result.title)
 
 
 def page(told: Mapping[str, Any]) -> str:
     """The page of a JSON file's content."""
     results = [of_told(result) for result in told["results"]]
     machine = told["machine"]
-    under = f"{_charts.text(machine['cpu'])}, {machine['cpus']} CPUs ({_charts.text(machine['target'])}); "
-    under += (
-        f"{_charts.text(machine['system'])}; {_charts.text(told.get('time', ''))} {_charts.text(told.get('label', ''))}"
-    )
-    under += f"<br><code>python3 -m aipu.bench {_charts.text(shlex.join(told.get('arguments', [])))}</code>"
+    under = f"{_html.text(machine['cpu'])}, {machine['cpus']} CPUs ({_html.text(machine['target'])}); "
+    under += f"{_html.text(machine['system'])}; {_html.text(told.get('time', ''))} {_html.text(told.get('label', ''))}"
+    under += f"<br><code>python3 -m aipu.bench {_html.text(shlex.join(told.get('arguments', [])))}</code>"
     rows = [
         (f"{one.sessions} x {one.threads} threads", one.batch, one.samples_per_second[0] or 0.0, one.title)
         for one in results
@@ -201,9 +219,22 @@ def page(told: Mapping[str, Any]) -> str:
     for place, sweep in enumerate(told.get("sweeps", []), 1):
         parts.append(_sweep(sweep, f"Sweep {place}"))
     if told.get("agreement"):
-        parts.append(f"<p>{_charts.text(told['agreement'])}</p>")
+        parts.append(f"<p>{_html.text(told['agreement'])}</p>")
     parts += [_result(result, f"r{place}") for place, result in enumerate(results)]
-    return _charts.document("aipu.bench", "".join(parts), under)
+    return _html.document("aipu.bench", "".join(parts), under)
+
+
+def _run(options: argparse.Namespace) -> int:
+    with open(options.results, encoding="utf-8") as file:
+        told = json.load(file)
+    if not isinstance(told, dict) or told.get("tool") != "aipu.bench":
+        raise ValueError(f"'{options.results}' is no result of aipu.bench")
+    try:
+        text = picture(told) if options.output.endswith(".svg") else page(told)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"'{options.results}' is no whole result of aipu.bench: {error!r}") from None
+    _files.write_output(options.output, text)
+    return 0
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
@@ -216,15 +247,8 @@ def main(arguments: Optional[List[str]] = None) -> int:
         "Example: python -m aipu.bench page result.json -o result.html",
     )
     parser.add_argument("results", help="a JSON file of a measurement or a sweep")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the page (-: standard output)")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="the page (-: standard output); FILE.svg: its figures"
+    )
     options = parser.parse_args(arguments)
-    try:
-        with open(options.results, encoding="utf-8") as file:
-            told = json.load(file)
-        if not isinstance(told, dict) or told.get("tool") != "aipu.bench":
-            raise ValueError(f"'{options.results}' is no result of aipu.bench")
-        _files.write_output(options.output, page(told))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        print(f"aipu.bench page: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return run_program("aipu.bench page", lambda: _run(options))

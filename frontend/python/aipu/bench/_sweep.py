@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 from .. import _files
+from .._arguments import run_program
 from .._progress import Progress
 from . import _options, _page
 from ._benchmark import Bench
@@ -296,27 +297,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
-    """The program."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if options.rounds < 1:
-        parser.error("--rounds is at least 1")
-    configurations = _configurations(options)
-    try:
-        pin(options.pin)
-        sweeps = []
-        times = 2 if options.again else 1
-        stream = None if options.quiet else sys.stderr
-        progress = Progress(stream, times * options.rounds * len(configurations), 0, unit="measurements")
-        base = 0
+def _sweeps(options: argparse.Namespace, configurations: Sequence[Configuration]) -> List[Swept]:
+    """One sweep, or two to see whether they find the same."""
+    found: List[Swept] = []
+    times = 2 if options.again else 1
+    each = options.rounds * len(configurations)
+    stream = None if options.quiet else sys.stderr
+    with Progress(stream, times * each, 0, unit="measurements") as progress:
         for number in range(times):
-            first = base
 
-            def after_each(done: int, failed: int, first: int = first) -> None:
-                progress.update(first + done, failed)
+            def after_each(done: int, failed: int, before: int = number * each) -> None:
+                progress.update(before + done, failed)
 
-            sweeps.append(
+            found.append(
                 sweep(
                     configurations,
                     _one(options),
@@ -326,29 +319,42 @@ def main(arguments: Optional[List[str]] = None) -> int:
                     after_each=after_each,
                 )
             )
-            base += options.rounds * len(configurations)
-        progress.update(base, 0, last=True)
-        same, text = agreement(sweeps[0], sweeps[1]) if options.again else (True, "")
-        report = {
-            "tool": "aipu.bench",
-            "format": 1,
-            "arguments": list(sys.argv[1:] if arguments is None else arguments),
-            "machine": describe(),
-            "results": [],
-            "sweeps": [told(one) for one in sweeps],
-            "agreement": text,
-        }
-        if options.json != "-":
-            print(_text(sweeps[0], options.latency))
-            if text:
-                print(text)
-        if options.json:
-            _files.write_report(options.json, report)
-        if options.csv:
-            _files.write_output(options.csv, _csv(sweeps[0]))
-        if options.html:
-            _files.write_output(options.html, _page.page(report))
-    except (OSError, RuntimeError, ValueError) as error:
-        print(f"aipu.bench sweep: {error}", file=sys.stderr)
-        return 1
+        progress.update(times * each, 0, last=True)
+    return found
+
+
+def _run(options: argparse.Namespace, configurations: Sequence[Configuration], arguments: Sequence[str]) -> int:
+    pin(options.pin)
+    sweeps = _sweeps(options, configurations)
+    same, text = agreement(sweeps[0], sweeps[1]) if options.again else (True, "")
+    report = {
+        "tool": "aipu.bench",
+        "format": 1,
+        "arguments": list(arguments),
+        "machine": describe(),
+        "results": [],
+        "sweeps": [told(one) for one in sweeps],
+        "agreement": text,
+    }
+    if options.json != "-":
+        print(_text(sweeps[0], options.latency))
+        if text:
+            print(text)
+    if options.json:
+        _files.write_report(options.json, report)
+    if options.csv:
+        _files.write_output(options.csv, _csv(sweeps[0]))
+    if options.html:
+        _files.write_output(options.html, _page.page(report))
     return 0 if same and sweeps[0].best is not None else 1
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    """The program."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.rounds < 1:
+        parser.error("--rounds is at least 1")
+    configurations = _configurations(options)
+    return run_program("aipu.bench sweep", lambda: _run(options, configurations, arguments))

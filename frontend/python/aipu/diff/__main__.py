@@ -7,7 +7,8 @@ import sys
 from typing import List, Optional
 
 from .. import _files, _native
-from .._arguments import ProgressLines, add_data_arguments
+from .._arguments import add_data_arguments, run_program
+from .._progress import ProgressLine
 from . import _page
 from ._compare import compare
 from ._sides import Side
@@ -39,11 +40,8 @@ def _tell(line: str) -> None:
     sys.stderr.write(f"aipudiff: {_native.printable(line)}\n")
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
-    """Runs the program; its exit code."""
-    options = _parser().parse_args(arguments)
-    tell = ProgressLines("aipudiff", None if options.quiet else sys.stderr)
-    try:
+def _run(options: argparse.Namespace) -> int:
+    with ProgressLine("aipudiff", None if options.quiet else sys.stderr) as tell:
         difference = compare(
             Side.parse(options.first),
             Side.parse(options.second),
@@ -54,23 +52,22 @@ def main(arguments: Optional[List[str]] = None) -> int:
             preprocess=options.preprocess,
             progress=tell,
         )
-        tell.end()
-        if options.html:
-            _files.write_output(options.html, _page.page(difference))
-        if options.json:
-            _files.write_report(options.json, _page.to_json(difference))
-    except KeyboardInterrupt:
-        return 130
-    except (OSError, RuntimeError, ValueError, TypeError, ImportError) as error:
-        tell.end()
-        print(f"aipudiff: {error}", file=sys.stderr)
-        return 1
+    if options.html:
+        _files.write_output(options.html, _page.page(difference))
+    if options.json:
+        _files.write_report(options.json, _page.to_json(difference))
     if options.json != "-":
         print(_page.table(difference, options.all))
     too_far = [x for x in difference.outputs() if options.min_snr is not None and x.inherited.snr < options.min_snr]
     for layer in too_far:
         _tell(f"output '{layer.name}' has {layer.inherited.snr:.1f} dB, --min-snr asks for {options.min_snr:g}")
     return 1 if too_far else 0
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    """Runs the program; its exit code."""
+    options = _parser().parse_args(arguments)
+    return run_program("aipudiff", lambda: _run(options))
 
 
 if __name__ == "__main__":

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import html
 import math
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from .. import _native
+from .. import _html, _native
 from ._compare import Difference, Layer
 from ._metrics import Error, decibels
 
 _FLOOR, _CEILING = 0.0, 140.0  # dB that the plot shows; beyond 140 float32 has no digits
 
 _STYLE = """
-:root { color-scheme: light dark; --line: #2a78d6; --own: #eb6834; --grid: #8883; --bad: #eb683426; }
-@media (prefers-color-scheme: dark) { :root { --line: #3987e5; --own: #d95926; --bad: #d9592640; } }
-body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
-h1 { font-size: 1.4rem; margin-bottom: 0; }
-h2 { font-size: 1.05rem; margin: 1.8rem 0 .4rem; }
-.sub { opacity: .7; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; }
-td, th { padding: .15rem .6rem; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-th { font-weight: 600; border-bottom: 1px solid #8886; }
-td.name, th.name { text-align: left; }
-tr.bad { background: var(--bad); }
-svg { display: block; width: 100%; height: auto; }
-svg text { fill: currentColor; font: 11px system-ui, sans-serif; }
-svg .grid { stroke: var(--grid); }
-svg .inherited { fill: none; stroke: var(--line); stroke-width: 2; }
-svg .own { fill: var(--own); }
-.legend span { margin-right: 1.2rem; }
-.legend i { display: inline-block; width: .8rem; height: .8rem; margin-right: .3rem; vertical-align: -1px; }
+tr.bad { background: color-mix(in srgb, var(--c1) 15%, transparent); }
+svg .inherited { fill: none; stroke: var(--c0); stroke-width: 2; }
+svg .own { fill: var(--c1); }
 """
 
 
@@ -139,7 +122,7 @@ def _plot(layers: Sequence[Layer]) -> str:
     parts = []
     for level in range(0, 141, 20):
         y = place(0, level)[1]
-        parts.append(f'<line class="grid" x1="{left}" x2="{width - 10}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<line class="axis" x1="{left}" x2="{width - 10}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{level}</text>')
     points = " ".join("{:.1f},{:.1f}".format(*place(i, layer.inherited.snr)) for i, layer in enumerate(layers))
     parts.append(f'<polyline class="inherited" points="{points}"/>')
@@ -150,7 +133,7 @@ def _plot(layers: Sequence[Layer]) -> str:
         made, whole = decibels(layer.own.snr), decibels(layer.inherited.snr)
         told = f"{layer.name}: made {made} dB, with what is inherited {whole} dB"
         parts.append(
-            f'<circle class="own" cx="{x:.1f}" cy="{y:.1f}" r="3.5"><title>{html.escape(told)}</title></circle>'
+            f'<circle class="own" cx="{x:.1f}" cy="{y:.1f}" r="3.5"><title>{_html.text(told)}</title></circle>'
         )
     parts.append(f'<text x="{left}" y="{height - 4}">first layer</text>')
     parts.append(f'<text x="{width - 10}" y="{height - 4}" text-anchor="end">last layer</text>')
@@ -167,42 +150,29 @@ def _bars(culprits: Sequence[Layer]) -> str:
         y = 6 + 24 * index
         length = 600 * min(1.0, ratio / top)
         label = f"{100 * ratio:.3g} %" if math.isfinite(ratio) else "no signal"
-        parts.append(f'<text x="290" y="{y + 13}" text-anchor="end">{html.escape(_shown(layer.name, 44))}</text>')
+        parts.append(f'<text x="290" y="{y + 13}" text-anchor="end">{_html.text(_shown(layer.name, 44))}</text>')
         parts.append(f'<rect class="own" x="300" y="{y}" width="{max(1.0, length):.1f}" height="18" rx="3"/>')
         parts.append(f'<text x="{306 + length:.1f}" y="{y + 13}">{label}</text>')
     return f'<svg viewBox="0 0 1000 {12 + 24 * len(known)}" role="img" aria-label="noise made">{"".join(parts)}</svg>'
 
 
 def _html_table(layers: Sequence[Layer], bad: Sequence[str]) -> str:
-    names = (0, 1, 7)
-
-    def cells(row: Sequence[str], tag: str) -> str:
-        return "".join(
-            f"<{tag}{' class=name' if i in names else ''}>{html.escape(c)}</{tag}>" for i, c in enumerate(row)
-        )
-
-    body = "".join(
-        f"<tr{' class=bad' if layer.name in bad else ''}>{cells(_row(layer), 'td')}</tr>" for layer in layers
-    )
-    return f"<div class=wide><table><tr>{cells(_HEAD, 'th')}</tr>{body}</table></div>"
+    rows = [[*_row(layer)[:-1], (None, _html.text(_row(layer)[-1]))] for layer in layers]
+    return _html.table(_HEAD, rows, texts=2, kinds=["bad" if layer.name in bad else "" for layer in layers])
 
 
 def page(difference: Difference) -> str:
     """The page."""
     culprits = difference.culprits(10)
-    title = html.escape(f"{difference.second} against {difference.first}")
-    sections = [f"<h1>{title}</h1>"]
-    sections += [f"<div class=sub>{html.escape(line)}</div>" for line in summary(difference)[1:]]
-    sections += [
-        "<h2>Signal to noise of each layer, dB</h2>"
-        '<p class="legend"><span><i style="background:var(--line)"></i>both models run</span>'
-        '<span><i style="background:var(--own)"></i>made by the layer: fed with the first model\'s values</span></p>',
-        _plot(difference.layers),
-    ]
-    if culprits:
-        sections += ["<h2>Where the error is made: noise as a share of the signal</h2>", _bars(culprits)]
-    sections += ["<h2>Layers</h2>", _html_table(difference.layers, [layer.name for layer in culprits[:5]])]
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-        f"<body>{''.join(sections)}</body></html>\n"
+    plot = (
+        '<p class="legend"><span><i style="background:var(--c0)"></i>both models run</span>'
+        '<span><i style="background:var(--c1)"></i>made by the layer: fed with the first model\'s values</span></p>'
     )
+    parts = [_html.section("Signal to noise of each layer, dB", plot + _plot(difference.layers))]
+    if culprits:
+        parts.append(_html.section("Where the error is made: noise as a share of the signal", _bars(culprits)))
+    table = _html_table(difference.layers, [layer.name for layer in culprits[:5]])
+    parts.append(_html.section("Layers", table))
+    under = "<br>".join(_html.text(line) for line in summary(difference)[1:])
+    title = f"{difference.second} against {difference.first}"
+    return _html.document(title, "".join(parts), under, _STYLE)

@@ -15,7 +15,9 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 import numpy as np
 
 from .. import _conversion, _native
-from ..model import Model, _SessionPool
+from .._session import SessionPool
+from .._stored_type import numpy_dtype
+from ..model import Model
 from ._errors import Fail, InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile, NotImplemented, RuntimeException
 from ._options import RunOptions, SessionOptions
 from ._values import IOBinding, OrtValue, type_name
@@ -155,7 +157,7 @@ class InferenceSession:
         if own.get("sandbox"):
             threads = 1  # a session in a sandbox is a process, which any call can use
         self._threads = threads
-        self._pool = _SessionPool(self._model._native, self._model._signature, threads)
+        self._pool = SessionPool(self._model._native, self._model._signature, threads)
         self._profiled = None
         self._one_at_a_time = threading.Lock()
         self._began_ns = time.perf_counter_ns()
@@ -259,7 +261,8 @@ class InferenceSession:
         if isinstance(value, OrtValue):
             return value.numpy()
         if isinstance(value, (bool, int, float, list, tuple)):
-            return np.asarray(value, next((spec.dtype for spec in self._model.inputs if spec.name == name), None))
+            dtype = next((numpy_dtype(spec.dtype) for spec in self._model.inputs if spec.name == name), None)
+            return np.asarray(value, dtype)
         return value
 
     def _run(

@@ -9,7 +9,8 @@ from typing import List, Optional, Tuple, Union
 
 from .. import _files, _native
 from .. import model as _model
-from .._arguments import ProgressLines, add_data_arguments
+from .._arguments import add_data_arguments, run_program
+from .._progress import ProgressLine
 from ._quantize import Report, quantize
 from ._ranges import METHODS
 from ._sensitivity import METRICS
@@ -96,14 +97,8 @@ def lines(report: Report) -> List[str]:
     return told
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
-    """Runs the program; its exit code."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if not options.output and not options.bin:
-        parser.error("nothing to do: give -o MODEL.onnx or --bin FILE")
-    tell = ProgressLines("aipu.quantization", None if options.quiet else sys.stderr)
-    try:
+def _run(options: argparse.Namespace) -> int:
+    with ProgressLine("aipu.quantization", None if options.quiet else sys.stderr) as tell:
         report = quantize(
             options.model,
             options.data,
@@ -122,21 +117,23 @@ def main(arguments: Optional[List[str]] = None) -> int:
             preprocess=options.preprocess,
             progress=tell,
         )
-        tell.end()
-        if options.bin:
-            _model.build(report.data, os.fspath(options.bin), target=options.target)
-        if options.json:
-            _files.write_report(options.json, report_json(report))
-    except KeyboardInterrupt:
-        return 130
-    except (OSError, RuntimeError, ValueError, TypeError, ImportError) as error:
-        tell.end()
-        print(f"aipu.quantization: {error}", file=sys.stderr)
-        return 1
+    if options.bin:
+        _model.build(report.data, os.fspath(options.bin), target=options.target)
+    if options.json:
+        _files.write_report(options.json, report_json(report))
     if options.json != "-":
         for line in lines(report):
             print(_native.printable(line))
     return 0
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    """Runs the program; its exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if not options.output and not options.bin:
+        parser.error("nothing to do: give -o MODEL.onnx or --bin FILE")
+    return run_program("aipu.quantization", lambda: _run(options))
 
 
 if __name__ == "__main__":

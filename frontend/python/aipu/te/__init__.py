@@ -11,6 +11,7 @@
 """
 
 from . import _schedule as schedule
+from ._buffer import TensorIntrin, decl_tensor_intrin, extern
 from ._expr import (
     FUNCTIONS,
     Range,
@@ -34,8 +35,10 @@ from ._expr import (
 from ._schedule import Schedule, Stage, create_schedule
 from ._tensor import (
     ComputeOp,
+    ExternOp,
     Operation,
     PlaceholderOp,
+    ScanOp,
     Tensor,
     TensorSlice,
     comm_reducer,
@@ -44,13 +47,21 @@ from ._tensor import (
     min,
     placeholder,
     reduce_axis,
+    scan,
     sum,
     tag_scope,
     thread_axis,
 )
 
 globals().update(FUNCTIONS)
-schedule.InferBound = schedule.infer_bound
+for _name, _function in {
+    "CreateReadGraph": schedule.read_graph,
+    "InferBound": schedule.infer_bound,
+    "PostDFSOrder": schedule.post_dfs_order,
+    "ScanGetBody": schedule.scan_get_body,
+    "ScheduleOps": schedule.schedule_ops,
+}.items():
+    setattr(schedule, _name, _function)
 
 
 def _missing(name: str):
@@ -63,26 +74,39 @@ def _missing(name: str):
     return function
 
 
-for _name in "scan extern decl_tensor_intrin gradient create_prim_func extern_primfunc".split():
+def create_prim_func(ops, index_dtype_override=None):
+    """A function without a schedule: one nest of loops per tensor. ``ops`` are the parameters, inputs and outputs."""
+    from ._module import create_prim_func as make
+
+    return make(ops, index_dtype_override)
+
+
+for _name in "gradient extern_primfunc".split():
     globals()[_name] = _missing(_name)
 
 __all__ = [
     "ComputeOp",
+    "ExternOp",
     "Operation",
     "PlaceholderOp",
     "Range",
+    "ScanOp",
     "Schedule",
     "SizeVar",
     "Stage",
     "Tensor",
+    "TensorIntrin",
     "TensorSlice",
     "Var",
     "ceildiv",
     "comm_reducer",
     "compute",
     "const",
+    "create_prim_func",
     "create_schedule",
+    "decl_tensor_intrin",
     "div",
+    "extern",
     "floordiv",
     "floormod",
     "if_then_else",
@@ -94,6 +118,7 @@ __all__ = [
     "min_value",
     "placeholder",
     "reduce_axis",
+    "scan",
     "schedule",
     "size_var",
     "sum",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import time
 from typing import Any, Dict, List, Optional, Sequence, Tuple
@@ -10,8 +11,11 @@ import numpy as np
 
 from .. import _native, model, nd, tir
 from .._errors import TVMError
+from .._registry import get_global_func
+from ..target import current_target
+from ._buffer import Buffer
 from ._expr import PrimExpr, const, variables
-from ._schedule import Schedule
+from ._schedule import Schedule, create_schedule
 from ._tensor import Tensor
 
 _te = _native.te
@@ -21,10 +25,18 @@ _TEC_COUNT = 4  # of the interpreter
 
 
 class PrimFunc:
-    """A lowered function. ``body`` is a tree of statements to look at."""
+    """A lowered function. ``body`` is a tree of statements to look at.
+
+    ``params`` are what its caller gives: tensors, buffers that stand for them, variables.
+    """
 
     def __init__(self, native: Any, params: Sequence[Any]) -> None:
         self._native, self.params = native, list(params)
+
+    @property
+    def native(self) -> Any:
+        """The compiled half's."""
+        return self._native
 
     @property
     def name(self) -> str:
@@ -69,6 +81,13 @@ class LoweredModule(tir.IRModule):
             raise TVMError(error)
         return module
 
+    def check_parameters_suffice(self) -> None:
+        """TVMError where the kernel takes sizes or memory beside its parameters, which :func:`build` brings along."""
+        for function in self._functions.values():
+            more = [v.name for v in function.kernel.sizes] + [w for w, _, _ in function.kernel.workspaces]
+            if function.params and more:
+                raise TVMError(f"{function.name} takes {', '.join(more)} beside its parameters: use aipu.build")
+
     def script(self) -> str:
         """The text of all functions."""
         return "\n".join(f.script() for f in self._functions.values())
@@ -80,9 +99,29 @@ def _check_args(args: Any) -> List[Any]:
     if not isinstance(args, (list, tuple)):
         raise ValueError(f"args: a list of tensors and variables, not {type(args).__name__}")
     for i, arg in enumerate(args):
-        if not isinstance(arg, Tensor) and not (isinstance(arg, PrimExpr) and arg.node in ("Var", "SizeVar")):
-            raise ValueError(f"args[{i}]: a tensor or a variable, not {type(arg).__name__}")
+        if not isinstance(arg, (Tensor, Buffer)) and not (isinstance(arg, PrimExpr) and arg.node in ("Var", "SizeVar")):
+            raise ValueError(f"args[{i}]: a tensor, buffer or variable, not {type(arg).__name__}")
     return list(args)
+
+
+def _bound(args: List[Any], binds: Any) -> Tuple[List[Tuple[Any, List[Any]]], List[Any]]:
+    """The tensor of each argument with its strides, and what the caller gives for it."""
+    of_tensor = {tensor.identity: buffer for tensor, buffer in (binds or {}).items()}
+    of_buffer = {id(buffer): tensor for tensor, buffer in (binds or {}).items()}
+    pairs: List[Tuple[Any, List[Any]]] = []
+    params: List[Any] = []
+    for i, arg in enumerate(args):
+        if isinstance(arg, Buffer):
+            if id(arg) not in of_buffer:
+                raise ValueError(f"args[{i}]: buffer {arg.name} stands for no tensor; say which one in binds")
+            buffer, arg = arg, of_buffer[id(arg)]
+        else:
+            buffer = of_tensor.get(arg.identity) if isinstance(arg, Tensor) else None
+        if buffer is not None and (buffer.ndim != arg.ndim or buffer.dtype != arg.dtype):
+            raise ValueError(f"args[{i}]: buffer {buffer.name} has another rank or type than tensor {arg.name}")
+        pairs.append((arg, buffer.strides if buffer is not None else []))
+        params.append(arg if buffer is None else buffer)
+    return pairs, params
 
 
 def lower(
@@ -97,14 +136,20 @@ def lower(
         raise ValueError(f"lower: a Schedule, PrimFunc or IRModule, not {type(inp).__name__}")
     if args is None:
         raise ValueError("lower: a schedule needs args")
-    if binds:
-        raise TVMError("lower: binds are not supported yet")
-    params = _check_args(args)
-    return LoweredModule({name: PrimFunc(_te.lower(inp, params, name), params)})
+    pairs, params = _bound(_check_args(args), binds)
+    return LoweredModule({name: PrimFunc(_te.lower(inp, pairs, name), params)})
+
+
+def create_prim_func(ops: Any, index_dtype_override: Any = None) -> PrimFunc:
+    """A function without a schedule: one nest of loops per tensor. ``ops`` are the parameters, inputs and outputs."""
+    outputs = [t.op for t in ops if isinstance(t, Tensor) and t.op.kind != "placeholder"]
+    if not outputs:
+        raise ValueError("create_prim_func: no output among the tensors")
+    return lower(create_schedule(outputs), list(ops))["main"]
 
 
 def _target_kind(target: Any) -> str:
-    words = str(target or "host").split()
+    words = str(target or current_target() or "host").split()
     kind = words[0] if words else "host"
     if kind in _INTERPRETER:
         return "interpreter"
@@ -112,8 +157,9 @@ def _target_kind(target: Any) -> str:
         return "host" + "".join(w[len("-mcpu=host") :] for w in words[1:] if w.startswith("-mcpu=host"))
     if kind == "cuda":
         raise TVMError("target cuda is not supported yet")
-    _native.target(str(target))  # ValueError for what is no target
-    return str(target)
+    name = kind if kind != "compass" else next((w[len("-mcpu=") :] for w in words if w.startswith("-mcpu=")), "X2_1204")
+    _native.target(name)  # ValueError for what is no target
+    return name
 
 
 def build_schedule(
@@ -131,78 +177,272 @@ def build_schedule(
         raise ValueError("build: a schedule needs args")
     module = lower(inputs, args, name, binds)
     kind = _target_kind(target)
-    return Module({key: Function(key, function, kind) for key, function in module.functions.items()}, kind)
+    return Module({key: Function.compiled(key, function, kind) for key, function in module.functions.items()}, kind)
+
+
+class Piece:
+    """A kernel and what it needs beside its arguments: sizes, memory."""
+
+    def __init__(self, kernel: Any, tensors: Sequence[Any], target: str) -> None:
+        self.kernel, self.tensors = kernel, list(tensors)
+        self.executor: Any = None
+        if target != "interpreter":
+            self._folder = _te.TemporaryFolder("aipu_te")
+            manager = tir.BuildManager(target=target, output_dir=self._folder.path)
+            self.executor = manager.build(tir.IRModule.from_text(kernel.text()))
+
+    def complete(self, values: List[Tuple[Any, str]], env: "Environment") -> List[Tuple[Any, str]]:
+        """The kernel's arguments, from those of its function."""
+        values = values + [(env.value(v), v.dtype) for v in self.kernel.sizes]
+        for _, dtype, elements in self.kernel.workspaces:
+            values.append((np.zeros(max(env.evaluate(elements), 1), _numpy_dtype(dtype)), ""))
+        # An array without elements has no memory; the kernel gets some that it does not touch.
+        return [(np.zeros(1, v.dtype) if kind == "" and v.size == 0 else v, kind) for v, kind in values]
+
+    def run(self, values: List[Tuple[Any, str]]) -> None:
+        """Runs the kernel on completed arguments."""
+        if self.executor is None:
+            self.kernel.interpret(values, tec_count=_TEC_COUNT)
+        else:
+            self.executor(*[value for value, _ in values])
+
+
+class Environment:
+    """The values of variables while a function runs."""
+
+    def __init__(self, values: Dict[str, Tuple[Any, Any]]) -> None:
+        self._values = dict(values)
+
+    def set(self, var: Any, value: Any) -> None:
+        """Gives a variable its value."""
+        self._values[var.key()] = (var, value)
+
+    def value(self, var: Any) -> Any:
+        """The value of a variable; TVMError if the arguments do not say it."""
+        if var.key() not in self._values:
+            raise TVMError(f"the arguments do not determine the variable {var.name}")
+        return self._values[var.key()][1]
+
+    def evaluate(self, expression: Any) -> Any:
+        """The value of an expression; TVMError if it is not known."""
+        pairs = [(v, const(n, v.dtype)) for v, n in self._values.values()]
+        result = _te.substitute(expression, pairs)
+        if result.node not in ("IntImm", "FloatImm"):
+            result = _te.NativeAnalyzer().simplify(result)
+        if result.node not in ("IntImm", "FloatImm"):
+            raise TVMError(f"the value of {expression} is not known while the function runs")
+        return result.value
+
+
+class Steps:
+    """A function that calls others by name: its kernels are run one by one, what is around the calls is run here."""
+
+    def __init__(self, name: str, function: PrimFunc, target: str) -> None:
+        self._name, self._body, self._target = name, function.body, target
+        self._pieces: Dict[str, Piece] = {}
+        self._known: Dict[Any, Tuple[Any, List[Any], List[Any]]] = {}
+        self.tensors = function.native.tensors
+        tensors = iter(self.tensors)
+        for param in function.params:
+            if not isinstance(param, PrimExpr):
+                self._know(next(tensors), list(getattr(param, "strides", [])), [])
+        self._compile(self._body)
+
+    def _know(self, tensor: Any, strides: List[Any], box: List[Any]) -> None:
+        self._known[tensor.identity] = (tensor, strides, box)
+
+    def _compile(self, stmt: Any) -> None:
+        if not _te.has_packed_call(stmt):
+            name = f"{self._name}_{len(self._pieces)}"
+            native = _te.outline(name, stmt, list(self._known.values()))
+            self._pieces[stmt.address] = Piece(native.to_tir(), native.tensors, self._target)
+            return
+        if stmt.node == "Realize":
+            for tensor, box, strides in stmt.fields()["outputs"]:
+                self._know(tensor, strides, box)
+        for child in stmt.seq if stmt.node == "SeqStmt" else [_body_of(stmt)]:
+            if child is not None and child.node != "PackedCall":
+                self._compile(child)
+
+    @property
+    def kernel_text(self) -> str:
+        """The kernel IR of all kernels."""
+        return "\n".join(piece.kernel.text() for piece in self._pieces.values())
+
+    @property
+    def c_code(self) -> str:
+        """The C text of all kernels."""
+        return "\n".join(p.executor.c_code for p in self._pieces.values() if p.executor is not None)
+
+    def run(self, arrays: Dict[Any, np.ndarray], env: Environment) -> None:
+        """Runs the function on its tensors."""
+        self._run(self._body, dict(arrays), env)
+
+    def _run(self, stmt: Any, arrays: Dict[Any, np.ndarray], env: Environment) -> None:
+        piece = self._pieces.get(stmt.address)
+        if piece is not None:
+            values = [(_span(arrays[t.identity]), "") for t in piece.tensors]
+            return piece.run(piece.complete(values, env))
+        fields = stmt.fields()
+        if stmt.node == "PackedCall":
+            return self._call(fields, arrays, env)
+        if stmt.node == "SeqStmt":
+            for child in fields["seq"]:
+                self._run(child, arrays, env)
+        elif stmt.node == "For":
+            for i in range(env.evaluate(fields["extent"])):
+                env.set(fields["loop_var"], i)
+                self._run(fields["body"], arrays, env)
+        elif stmt.node == "IfThenElse":
+            if env.evaluate(fields["condition"]):
+                self._run(fields["then_case"], arrays, env)
+        elif stmt.node == "LetStmt":
+            env.set(fields["var"], env.evaluate(fields["value"]))
+            self._run(fields["body"], arrays, env)
+        else:
+            for tensor, box, strides in fields.get("outputs", []):
+                shape = [env.evaluate(r.extent) for r in box]
+                arrays[tensor.identity] = _memory(tensor.dtype, shape, [env.evaluate(s) for s in strides])
+                self._boxes(env)[tensor.identity] = [env.evaluate(r.min) for r in box]
+            self._run(fields["body"], arrays, env)
+        return None
+
+    @staticmethod
+    def _boxes(env: Environment) -> Dict[Any, List[int]]:
+        return env.__dict__.setdefault("boxes", {})
+
+    def _call(self, fields: Dict[str, Any], arrays: Dict[Any, np.ndarray], env: Environment) -> None:
+        function = get_global_func(fields["function"], allow_missing=True)
+        if function is None:
+            raise TVMError(f"{self._name}: there is no registered function {fields['function']!r}")
+        args: List[Any] = []
+        for arg in fields["args"]:
+            if isinstance(arg, tuple):
+                args.append(self._view(*arg, arrays, env))
+            else:
+                args.append(arg.value if arg.node == "StringImm" else env.evaluate(arg))
+        function(*args)
+
+    def _view(self, tensor: Any, region: Any, dropped: Any, pointer: bool, arrays: Any, env: Environment) -> Any:
+        array = arrays[tensor.identity]
+        low = self._boxes(env).get(tensor.identity, [0] * array.ndim)
+        index: List[Any] = []
+        for d, part in enumerate(region):
+            start, extent = env.evaluate(part.min) - low[d], env.evaluate(part.extent)
+            if start < 0 or start + extent > array.shape[d]:
+                raise TVMError(
+                    f"{self._name}: a call of {tensor.name} sees [{start}, {start + extent}) of {array.shape[d]}"
+                )
+            index.append(start if dropped and dropped[d] else slice(start, start + extent))
+        view = array[tuple(index)]
+        return ctypes.c_void_p(view.ctypes.data) if pointer else nd.NDArray(view, nd.cpu(0))
+
+
+def _body_of(stmt: Any) -> Any:
+    fields = stmt.fields()
+    return fields.get("body", fields.get("then_case"))
+
+
+def _memory(dtype: str, shape: List[int], strides: List[int]) -> np.ndarray:
+    """New memory for a box, with strides in elements."""
+    count = max(strides[0] * shape[0] if shape else 1, 1)
+    flat = np.zeros(count, _numpy_dtype(dtype))
+    return np.lib.stride_tricks.as_strided(flat, shape, [s * flat.itemsize for s in strides])
+
+
+def _span(array: np.ndarray) -> np.ndarray:
+    """All memory between the first and the last element, as what kernels take."""
+    if array.flags.c_contiguous or array.size == 0:
+        return array
+    count = 1 + sum((e - 1) * s for e, s in zip(array.shape, array.strides)) // array.itemsize
+    return np.lib.stride_tricks.as_strided(array, (count,), (array.itemsize,))
 
 
 class Function:
     """A compiled function. Checks its arguments before anything is done."""
 
-    def __init__(self, name: str, function: PrimFunc, target: str) -> None:
-        self.name, self._function, self._target = name, function, target
-        self._params = function.params
-        self._kernel = function.kernel
-        self._check_variables()
-        self._executor: Any = None
-        if target != "interpreter":
-            self._folder = _te.TemporaryFolder("aipu_te")
-            manager = tir.BuildManager(target=target, output_dir=self._folder.path)
-            self._executor = manager.build(LoweredModule({name: function}))
+    def __init__(self, name: str, params: Sequence[Any], piece: Any, steps: Any = None) -> None:
+        self.name, self.params, self._piece, self._steps = name, list(params), piece, steps
+        if piece is not None:
+            self._check_variables(piece.kernel)
 
-    def _check_variables(self) -> None:
-        known = {p.key() for p in self._params if isinstance(p, PrimExpr)}
-        known |= {
-            e.key() for p in self._params if isinstance(p, Tensor) for e in p.shape if e.node in ("Var", "SizeVar")
-        }
-        needed = list(self._kernel.sizes)
-        for _, _, elements in self._kernel.workspaces:
+    @classmethod
+    def compiled(cls, name: str, function: PrimFunc, target: str) -> "Function":
+        """The function of lowered loops."""
+        if function.native.has_packed_call:
+            return cls(name, function.params, None, Steps(name, function, target))
+        return cls(name, function.params, Piece(function.kernel, function.native.tensors, target))
+
+    def _check_variables(self, kernel: Any) -> None:
+        known = {p.key() for p in self.params if isinstance(p, PrimExpr)}
+        for param in self.params:
+            if not isinstance(param, PrimExpr):
+                extents = list(param.shape) + list(getattr(param, "strides", []))
+                known |= {e.key() for e in extents if e.node in ("Var", "SizeVar")}
+        needed = list(kernel.sizes)
+        for _, _, elements in kernel.workspaces:
             needed += variables(elements)
         unknown = sorted({v.name for v in needed if v.key() not in known})
         if unknown:
             raise TVMError(f"{self.name}: the arguments do not determine the variables {', '.join(unknown)}")
 
     @property
+    def piece(self) -> Any:
+        """The kernel and what it needs; None where there are several."""
+        return self._piece
+
+    @property
     def executor(self) -> Any:
-        """What runs the kernel; None where it is interpreted."""
-        return self._executor
+        """What runs the kernel; None where it is interpreted, or one of several."""
+        return None if self._piece is None else self._piece.executor
 
     @property
     def kernel_text(self) -> str:
         """The kernel IR."""
-        return self._kernel.text()
+        return self._steps.kernel_text if self._piece is None else self._piece.kernel.text()
+
+    @property
+    def c_code(self) -> str:
+        """The C text; empty where there is none."""
+        if self._piece is None:
+            return self._steps.c_code
+        return self._piece.executor.c_code if self._piece.executor is not None else ""
 
     def __call__(self, *args: Any) -> None:
-        values = self.bind(args)
-        if self._executor is None:
-            self._kernel.interpret(values, tec_count=_TEC_COUNT)
-        else:
-            self._executor(*[value for value, _ in values])
+        values, env = self._bind(args)
+        if self._piece is not None:
+            return self._piece.run(self._piece.complete(values, env))
+        given = [value for value, kind in values if kind == ""]
+        return self._steps.run({t.identity: a for t, a in zip(self._steps.tensors, given)}, env)
 
     def bind(self, args: Sequence[Any]) -> List[Tuple[Any, str]]:
         """The kernel's arguments: arrays with the type "", scalars with theirs."""
-        if len(args) != len(self._params):
-            raise TVMError(f"{self.name}: num_args should be {len(self._params)}, not {len(args)}")
+        values, env = self._bind(args)
+        return self._piece.complete(values, env)
+
+    def _bind(self, args: Sequence[Any]) -> Tuple[List[Tuple[Any, str]], Environment]:
+        if len(args) != len(self.params):
+            raise TVMError(f"{self.name}: num_args should be {len(self.params)}, not {len(args)}")
         sizes: Dict[str, Tuple[Any, int]] = {}
+        scalars: Dict[str, Tuple[Any, Any]] = {}
         values: List[Tuple[Any, str]] = []
-        for i, (param, arg) in enumerate(zip(self._params, args)):
-            if isinstance(param, Tensor):
-                values.append((self._array(i, param, arg), ""))
-            else:
+        for i, (param, arg) in enumerate(zip(self.params, args)):
+            if isinstance(param, PrimExpr):
                 values.append((self._scalar(i, param, arg), param.dtype))
+                scalars[param.key()] = (param, values[-1][0])
                 if param.dtype in ("int32", "int64"):
                     sizes[param.key()] = (param, int(arg))
-        for param, (value, _) in zip(self._params, values):
-            if isinstance(param, Tensor):
-                self._bind_sizes(param, value, sizes)
-        for param, (value, _) in zip(self._params, values):
-            if isinstance(param, Tensor):
-                self._check_shape(param, value, sizes)
-        values += [(sizes[v.key()][1], v.dtype) for v in self._kernel.sizes]
-        pairs = [(v, const(n, v.dtype)) for v, n in sizes.values()]
-        for _, dtype, elements in self._kernel.workspaces:
-            count = int(_te.substitute(elements, pairs))
-            values.append((np.zeros(max(count, 1), _numpy_dtype(dtype)), ""))
-        # An array without elements has no memory; the kernel gets some that it does not touch.
-        return [(np.zeros(1, v.dtype) if kind == "" and v.size == 0 else v, kind) for v, kind in values]
+            else:
+                values.append((self._array(i, param, arg), ""))
+        arrays = [(p, v) for p, (v, _) in zip(self.params, values) if not isinstance(p, PrimExpr)]
+        for param, value in arrays:
+            self._bind_sizes(param, value, sizes)
+        for param, value in arrays:
+            self._check_shape(param, value, sizes)
+        for param, value in arrays:
+            self._bind_strides(param, value, sizes)
+        values = [(v if kind else _span(v) if self._piece is not None else v, kind) for v, kind in values]
+        return values, Environment({**sizes, **scalars})
 
     def _array(self, i: int, param: Any, arg: Any) -> np.ndarray:
         where = f"{self.name}.{param.name}"
@@ -215,8 +455,10 @@ class Function:
             raise TVMError(f"{where}.ndim is expected to equal {param.ndim}, not {array.ndim}")
         if array.dtype.name != param.dtype:
             raise TVMError(f"{where}.dtype is expected to be {param.dtype}, not {array.dtype.name}")
-        if not array.flags.c_contiguous:
+        if not array.flags.c_contiguous and not getattr(param, "strides", []):
             raise TVMError(f"{where}.strides: expected to be compact array")
+        if any(s < 0 for s in array.strides):
+            raise TVMError(f"{where}.strides: an array that runs backwards is not supported")
         return array
 
     def _scalar(self, i: int, param: Any, arg: Any) -> Any:
@@ -235,14 +477,32 @@ class Function:
             if extent.node in ("Var", "SizeVar") and extent.key() not in sizes:
                 sizes[extent.key()] = (extent, size)
 
+    def _bind_strides(self, param: Any, value: np.ndarray, sizes: Dict[str, Tuple[Any, int]]) -> None:
+        broadcast = getattr(param, "buffer_type", "") == "auto_broadcast"
+        for d, stride in enumerate(getattr(param, "strides", [])):
+            real = value.strides[d] // value.itemsize
+            if broadcast and value.shape[d] == 1:
+                real = 0
+            if stride.node in ("Var", "SizeVar") and stride.key() not in sizes:
+                sizes[stride.key()] = (stride, real)
+            elif value.shape[d] > 1 and int(self._known(stride, sizes)) != real:
+                raise TVMError(
+                    f"Argument {self.name}.{param.name}.strides[{d}] has an unsatisfied constraint: "
+                    f"({stride} == {int(self._known(stride, sizes))}), it is {real}"
+                )
+
+    def _known(self, value: Any, sizes: Dict[str, Tuple[Any, int]]) -> Any:
+        known = _te.substitute(value, [(v, const(n, v.dtype)) for v, n in sizes.values()])
+        if known.node != "IntImm":
+            names = ", ".join(v.name for v in variables(known))
+            raise TVMError(f"{self.name}: the arguments do not determine the variables {names}")
+        return known
+
     def _check_shape(self, param: Any, value: np.ndarray, sizes: Dict[str, Tuple[Any, int]]) -> None:
-        pairs = [(v, const(n, v.dtype)) for v, n in sizes.values()]
+        broadcast = getattr(param, "buffer_type", "") == "auto_broadcast"
         for d, (extent, size) in enumerate(zip(param.shape, value.shape)):
-            expected = _te.substitute(extent, pairs)
-            if expected.node != "IntImm":
-                names = ", ".join(v.name for v in variables(expected))
-                raise TVMError(f"{self.name}: the arguments do not determine the variables {names}")
-            if int(expected) != size:
+            expected = self._known(extent, sizes)
+            if int(expected) != size and not (broadcast and size == 1):
                 raise TVMError(
                     f"Argument {self.name}.{param.name}.shape[{d}] has an unsatisfied constraint: "
                     f"({extent} == {int(expected)}), it is {size}"
@@ -306,7 +566,19 @@ class Module:
     def get_source(self, fmt: str = "") -> str:
         """The C text; with ``"tir"`` the kernel IR."""
         function = self.entry_func
-        return function.kernel_text if fmt == "tir" or function.executor is None else function.executor.c_code
+        return function.kernel_text if fmt == "tir" or not function.c_code else function.c_code
+
+    def export_library(self, file_name: Any, **_: Any) -> None:
+        """Writes the functions to a file that :func:`aipu.runtime.load_module` reads; TVMError for functions that are
+        interpreted or call others by name.
+        """
+        from ._library import library_text
+
+        _native.write_file(str(file_name), library_text(self._functions, self._target).encode())
+
+    def save(self, file_name: Any, fmt: str = "") -> None:
+        """:meth:`export_library`."""
+        self.export_library(file_name)
 
     def time_evaluator(
         self, func_name: str, dev: Any = None, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0, **_: Any
@@ -315,8 +587,8 @@ class Module:
         function = self.get_function(func_name)
 
         def measure(*args: Any) -> BenchmarkResult:
-            values = [value for value, _ in function.bind(args)]
             if function.executor is not None:
+                values = [value for value, _ in function.bind(args)]
                 results = function.executor.benchmark(
                     *values, repeat=repeat, number=number, min_repeat_ms=min_repeat_ms
                 ).results

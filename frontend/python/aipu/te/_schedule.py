@@ -44,6 +44,10 @@ class IterVarAttr(NamedTuple):
     bind_thread: Any
     pragma_keys: Tuple[str, ...]
     pragma_values: Tuple[Any, ...]
+    dim_align_factor: int
+    dim_align_offset: int
+    prefetch_data: Tuple[Any, ...]
+    prefetch_offset: Tuple[Any, ...]
 
 
 def create_schedule(ops: Any) -> Any:
@@ -121,10 +125,14 @@ def _relations(self: Any) -> List[Any]:
     return [classes[f.pop("kind")](**f) for f in self.relation_fields()]
 
 
+def _columns(pairs: Any) -> Tuple[Tuple[Any, ...], Tuple[Any, ...]]:
+    return tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+
+
 def _attributes(self: Any) -> Dict[Any, IterVarAttr]:
     return {
-        axis: IterVarAttr(kind, thread, tuple(k for k, _ in pragmas), tuple(v for _, v in pragmas))
-        for axis, kind, thread, pragmas in self.attribute_fields()
+        axis: IterVarAttr(kind, thread, *_columns(pragmas), factor, offset, *_columns(prefetch))
+        for axis, kind, thread, pragmas, factor, offset, prefetch in self.attribute_fields()
     }
 
 
@@ -144,6 +152,33 @@ def _rfactor(self: Any, tensor: Any, axis: Any, factor_axis: int = 0) -> Any:
     """Makes a reduction axis a data axis of a new stage, over which the old stage reduces."""
     made = self.native_rfactor(tensor, _axis(axis), int(factor_axis))
     return made[0] if len(made) == 1 else made
+
+
+def _tensorize(self: Any, axis: Any, intrin: Any) -> None:
+    """Replaces the loops from ``axis`` on by an intrinsic that declares the same computation."""
+    if not hasattr(intrin, "native"):
+        raise TypeError(f"tensorize: what te.decl_tensor_intrin returns, not {type(intrin).__name__}")
+    self.native_tensorize(_axis(axis), intrin.native)
+
+
+def _storage_align(self: Any, axis: Any, factor: int, offset: int) -> None:
+    """The stride of a dimension of the stage's own memory leaves the rest ``offset`` when divided by ``factor``."""
+    self.native_storage_align(_axis(axis), int(factor), int(offset))
+
+
+def _prefetch(self: Any, tensor: Any, axis: Any, offset: Any) -> None:
+    """A hint, which is kept but not used: the memory of our targets has nothing to be told in advance."""
+    self.native_prefetch(tensor, _axis(axis), expr(offset))
+
+
+def _env_threads(self: Any, threads: Any) -> None:
+    """Thread axes around the init and all steps of a scan."""
+    self.native_env_threads([_axis(t) for t in (threads if isinstance(threads, (list, tuple)) else [threads])])
+
+
+def _create_group(self: Any, outputs: Any, inputs: Any, include_inputs: bool = False) -> Any:
+    """A stage that moves all between ``inputs`` and ``outputs`` together."""
+    return self.native_create_group(list(operations(outputs)), list(operations(inputs)), bool(include_inputs))
 
 
 def _missing(name: str) -> Any:
@@ -174,15 +209,45 @@ Schedule.cache_write = _cache_write
 Schedule.rfactor = _rfactor
 Stage.relations = property(_relations)
 Stage.iter_var_attrs = property(_attributes)
-for _name in ("tensorize double_buffer storage_align prefetch env_threads rolling_buffer transform_layout").split():
-    setattr(Stage, _name, _missing(_name))
-for _name in "create_group normalize".split():
-    setattr(Schedule, _name, _missing(_name))
+Stage.tensorize = _tensorize
+Stage.storage_align = _storage_align
+Stage.prefetch = _prefetch
+Stage.env_threads = _env_threads
+Stage.double_buffer = lambda self: self.native_double_buffer()
+Stage.rolling_buffer = lambda self: self.native_rolling_buffer()
+Schedule.create_group = _create_group
+Schedule.stage_map = property(lambda self: {stage.op: stage for stage in self.stages})
+Stage.transform_layout = _missing("transform_layout")
+
+
+def scan_body(schedule: Any, scan: Any) -> List[Any]:
+    """The operations that a scan runs once per step, in the order of the schedule."""
+    return [stage.op for stage in schedule.native_scan_body(schedule[scan])]
 
 
 def infer_bound(schedule: Any) -> Dict[Any, Range]:
     """The range of every axis that is computed."""
     return {axis: Range.from_min_extent(r.min, r.extent) for axis, r in _te.infer_bounds(schedule)}
+
+
+def schedule_ops(schedule: Any, bounds: Any = None) -> Any:
+    """The loops of a schedule as a statement, with memory for what is computed. ``bounds`` follow from the schedule."""
+    return _te.lower(schedule, [], "main").body
+
+
+def read_graph(ops: Any) -> Dict[Any, List[Any]]:
+    """The tensors that each operation reads, of the operations and all that they depend on."""
+    return {stage.op: stage.op.input_tensors for stage in create_schedule(ops).stages}
+
+
+def post_dfs_order(ops: Any, graph: Any) -> List[Any]:
+    """The operations of :func:`read_graph`, producers first."""
+    return [stage.op for stage in create_schedule(ops).stages if stage.op in graph]
+
+
+def scan_get_body(op: Any) -> List[Any]:
+    """The operations that a scan runs once per step, producers first."""
+    return scan_body(create_schedule(op), op)
 
 
 def all_stages(schedule: Any) -> Optional[List[Any]]:

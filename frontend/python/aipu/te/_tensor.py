@@ -31,11 +31,13 @@ Operation = _te.Operation
 
 class _OperationView(type):
     def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, Operation) and value.is_compute == cls.computes  # type: ignore[attr-defined]
+        return isinstance(value, Operation) and value.kind == cls.kind  # type: ignore[attr-defined]
 
 
-PlaceholderOp = _OperationView("PlaceholderOp", (), {"computes": False})
-ComputeOp = _OperationView("ComputeOp", (), {"computes": True})
+PlaceholderOp = _OperationView("PlaceholderOp", (), {"kind": "placeholder"})
+ComputeOp = _OperationView("ComputeOp", (), {"kind": "compute"})
+ScanOp = _OperationView("ScanOp", (), {"kind": "scan"})
+ExternOp = _OperationView("ExternOp", (), {"kind": "extern"})
 
 
 # --- elements -------------------------------------------------------------------------------------------------------
@@ -126,7 +128,18 @@ Tensor.__repr__ = lambda self: f"Tensor(shape={list(self.native_shape)}, op.name
 Tensor.shape = property(lambda self: Shape(self.native_shape))
 Tensor.ndim = property(lambda self: len(self.native_shape))
 Tensor.axis = property(lambda self: self.op.axis)
-Operation.__repr__ = lambda self: f"{'compute' if self.is_compute else 'placeholder'}({self.name})"
+Operation.__repr__ = lambda self: f"{self.kind}({self.name})"
+Operation.attrs = property(lambda self: dict(self.attr_items))
+
+
+def _operation_part(self: Any, name: str) -> Any:
+    parts = {} if name.startswith("_") else self.parts()
+    if name not in parts:
+        raise AttributeError(f"{self!r} has no attribute '{name}'")
+    return parts[name]
+
+
+Operation.__getattr__ = _operation_part
 Operation.shape = property(lambda self: Shape(self.output(0).native_shape))
 Operation.dtype = property(lambda self: self.output(0).dtype)
 
@@ -273,8 +286,6 @@ def compute(
     varargs_names: Optional[Sequence[str]] = None,
 ) -> Any:
     """The tensor whose element ``[i, j, ...]`` is ``fcompute(i, j, ...)``; a tuple of tensors for a list."""
-    if attrs:
-        raise TVMError("te.compute: attrs are not supported yet")
     tag = _current_tag(tag)
     extents = _extents(shape)
     names = _axis_names(fcompute, len(extents), varargs_names)
@@ -286,8 +297,37 @@ def compute(
     value = fcompute(*[axis.var for axis in axes]) if takes else fcompute()
     several = isinstance(value, (list, tuple))
     body = [expr(v) for v in (value if several else [value])]
-    op = _te.compute(name, tag, axes, body)
+    op = _te.compute(name, tag, axes, body, _attributes(attrs))
     return tuple(op.output(i) for i in range(op.num_outputs)) if several else op.output(0)
+
+
+def _attributes(attrs: Any) -> List[Any]:
+    """Numbers and texts as constants. Others are not kept."""
+    items = dict(attrs or {}).items()
+    return [(str(k), expr(v)) for k, v in items if isinstance(v, (str, int, float, bool, PrimExpr))]
+
+
+def scan(
+    init: Any,
+    update: Any,
+    state_placeholder: Any,
+    inputs: Any = None,
+    name: str = "scan",
+    tag: str = "",
+    attrs: Any = None,
+) -> Any:
+    """State over time: ``init`` for the first steps, then ``update``, which reads ``state_placeholder`` at steps
+    before.
+
+    What depends on the state, or on ``inputs``, is computed once per step.
+    """
+    tag = _current_tag(tag)
+    lists = [_list(init), _list(update), _list(state_placeholder)]
+    if len({len(part) for part in lists}) != 1:
+        raise ValueError("scan: init, update and state_placeholder need as many tensors each")
+    op = _te.scan(name, tag, *lists, _list(inputs or []), _attributes(attrs))
+    outputs = [op.output(i) for i in range(op.num_outputs)]
+    return outputs[0] if len(outputs) == 1 else outputs
 
 
 def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "") -> Any:

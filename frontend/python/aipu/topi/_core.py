@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, List, Optional, Sequence, Union
 
-from . import te
-from .te._expr import FUNCTIONS, PrimExpr, _select, binary, const, expr
-from .te._expr import all as all_of
-from .te._expr import cast as _cast
-from .te._tensor import Tensor, _broadcast_element, _broadcast_shapes, comm_reducer, compute, reduce_axis
+from .. import te
+from ..te._expr import FUNCTIONS, _select, binary, const, expr
+from ..te._expr import all as all_of
+from ..te._expr import cast as _cast
+from ..te._tensor import Tensor, _broadcast_element, _broadcast_shapes, comm_reducer, compute, reduce_axis
 
 ELEMWISE, BROADCAST, INJECTIVE = "elemwise", "broadcast", "injective"
 Axes = Union[None, int, Sequence[int]]
@@ -71,6 +71,21 @@ def cast(x: Any, dtype: Any) -> Any:
     return _map(x, lambda v: _cast(dtype, v), "cast")
 
 
+def fast_exp(x: Any) -> Any:
+    """``exp``, which is as fast as it is exact here."""
+    return _map(x, FUNCTIONS["exp"], "fast_exp")
+
+
+def fast_tanh(x: Any) -> Any:
+    """``tanh``, which is as fast as it is exact here."""
+    return _map(x, FUNCTIONS["tanh"], "fast_tanh")
+
+
+def fast_erf(x: Any) -> Any:
+    """``erf``, which is as fast as it is exact here."""
+    return _map(x, FUNCTIONS["erf"], "fast_erf")
+
+
 # --- two operands, broadcast ------------------------------------------------------------------------------------------
 
 
@@ -130,13 +145,6 @@ power = _two("power", FUNCTIONS["power"])
 def logical_not(x: Any) -> Any:
     """Not, of bools."""
     return _map(x, lambda v: ~v, "logical_not")
-
-
-def where(condition: Any, x: Any, y: Any) -> Any:
-    """``x`` where the condition holds, ``y`` elsewhere; all of one shape."""
-    return compute(
-        condition.shape, lambda *i: _select(condition(*i).astype("bool"), x(*i), y(*i)), name="T_where", tag=BROADCAST
-    )
 
 
 # --- shapes -----------------------------------------------------------------------------------------------------------
@@ -341,12 +349,17 @@ def _reduction(name: str, reducer: Any) -> Callable[..., Any]:
     return operator
 
 
-sum = _reduction("sum", te.sum)
+_sum_of_numbers = _reduction("sum", te.sum)
 prod = _reduction("prod", _prod)
 max = _reduction("max", te.max)
 min = _reduction("min", te.min)
 all = _reduction("all", _all)
 any = _reduction("any", _any)
+
+
+def sum(data: Any, axis: Axes = None, keepdims: bool = False) -> Any:
+    """``sum`` over axes, all by default; of bools whether one of them holds."""
+    return (any if data.dtype == "bool" else _sum_of_numbers)(data, axis, keepdims)
 
 
 def _arg(name: str, better: str, worst: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -376,173 +389,3 @@ def _arg(name: str, better: str, worst: Callable[[Any], Any]) -> Callable[..., A
 
 argmax = _arg("argmax", "GT", te.min_value)
 argmin = _arg("argmin", "LT", te.max_value)
-
-
-# --- products ---------------------------------------------------------------------------------------------------------
-
-
-def matmul(a: Any, b: Any, transp_a: bool = False, transp_b: bool = False) -> Any:
-    """The product of two matrices."""
-    return nn.matmul(a, b, transpose_a=transp_a, transpose_b=transp_b)
-
-
-class nn:  # a part of the library, under the name that its users know
-    """Operators of neural networks."""
-
-    @staticmethod
-    def matmul(
-        a: Any, b: Any, bias: Any = None, out_dtype: Any = None, transpose_a: bool = False, transpose_b: bool = False
-    ) -> Any:
-        """The product of two matrices; operands become ``out_dtype`` before they are multiplied."""
-        rows, depth = (a.shape[1], a.shape[0]) if transpose_a else (a.shape[0], a.shape[1])
-        cols = b.shape[0] if transpose_b else b.shape[1]
-        k = reduce_axis((0, depth), name="k")
-
-        def element(i: Any, j: Any) -> Any:
-            x = a[k, i] if transpose_a else a[i, k]
-            y = b[j, k] if transpose_b else b[k, j]
-            x, y = (_cast(out_dtype, v) if out_dtype else expr(v) for v in (x, y))
-            return te.sum(x * y, axis=k)
-
-        product = compute((rows, cols), element, name="T_matmul", tag="matmul")
-        if bias is None:
-            return product
-        return compute(
-            (rows, cols), lambda i, j: product[i, j] + _cast(product.dtype, bias[j]), name="T_add", tag=BROADCAST
-        )
-
-    @staticmethod
-    def dense(x: Any, weight: Any, bias: Any = None, out_dtype: Any = None) -> Any:
-        """``x @ weight.T + bias``."""
-        return nn.matmul(x, weight, bias, out_dtype, transpose_b=True)
-
-    @staticmethod
-    def batch_matmul(
-        x: Any, y: Any, oshape: Any = None, out_dtype: Any = None, transpose_a: bool = False, transpose_b: bool = True
-    ) -> Any:
-        """Products of matrices by batch; a batch of 1 is broadcast."""
-        one = [
-            isinstance(t.shape[0], PrimExpr) and t.shape[0].node == "IntImm" and int(t.shape[0]) == 1 for t in (x, y)
-        ]
-        batch = y.shape[0] if one[0] else x.shape[0]
-        rows, depth = (x.shape[2], x.shape[1]) if transpose_a else (x.shape[1], x.shape[2])
-        cols = y.shape[1] if transpose_b else y.shape[2]
-        k = reduce_axis((0, depth), name="k")
-
-        def element(b: Any, i: Any, j: Any) -> Any:
-            p, q = (0 if one[0] else b), (0 if one[1] else b)
-            u = x[p, k, i] if transpose_a else x[p, i, k]
-            v = y[q, j, k] if transpose_b else y[q, k, j]
-            u, v = (_cast(out_dtype, e) if out_dtype else expr(e) for e in (u, v))
-            return te.sum(u * v, axis=k)
-
-        return compute((batch, rows, cols), element, name="T_batch_matmul", tag="batch_matmul")
-
-    @staticmethod
-    def relu(x: Any) -> Any:
-        """Not below 0."""
-        return _map(x, lambda v: binary("Max", v, const(0, v.dtype)), "relu")
-
-    @staticmethod
-    def leaky_relu(x: Any, alpha: float) -> Any:
-        """Negative numbers times ``alpha``."""
-        return _map(x, lambda v: _select(v > 0, v, v * const(alpha, v.dtype)), "leaky_relu")
-
-    @staticmethod
-    def pad(x: Any, pad_before: Sequence[Any], pad_after: Any = None, pad_value: float = 0.0) -> Any:
-        """More elements before and behind, of one value."""
-        pad_after = pad_before if pad_after is None else pad_after
-        if len(pad_before) != x.ndim or len(pad_after) != x.ndim:
-            raise ValueError(f"pad: {len(pad_before)} and {len(pad_after)} amounts for {x.ndim} dimensions")
-        shape = [e + p + q for e, p, q in zip(x.shape, pad_before, pad_after)]
-
-        def element(*i: Any) -> Any:
-            inside = []
-            for index, extent, before, after in zip(i, x.shape, pad_before, pad_after):
-                if not (isinstance(before, int) and before == 0):
-                    inside.append(index >= before)
-                if not (isinstance(after, int) and after == 0):
-                    inside.append(index < extent + before)
-            value = x(*[index - before for index, before in zip(i, pad_before)])
-            return te.if_then_else(all_of(*inside), value, const(pad_value, x.dtype)) if inside else value
-
-        return compute(shape, element, name="PadInput", tag="injective,pad")
-
-    @staticmethod
-    def flatten(x: Any) -> Any:
-        """All dimensions but the first as one."""
-        count: Any = const(1)
-        for e in x.shape[1:]:
-            count = count * e
-        return reshape(x, (x.shape[0], count))
-
-    @staticmethod
-    def conv2d_nchw(
-        data: Any, kernel: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, out_dtype: Any = None
-    ) -> Any:
-        """Convolution of images in NCHW with weights in OIHW."""
-        (sy, sx), (dy, dx) = _two_of(stride), _two_of(dilation)
-        kh, kw = kernel.shape[2], kernel.shape[3]
-        top, left, bottom, right = _padding(padding, (kh - 1) * dy + 1, (kw - 1) * dx + 1)
-        padded = nn.pad(data, [0, 0, top, left], [0, 0, bottom, right])
-        height = te.floordiv(data.shape[2] + top + bottom - (kh - 1) * dy - 1, sy) + 1
-        width = te.floordiv(data.shape[3] + left + right - (kw - 1) * dx - 1, sx) + 1
-        rc, ry, rx = (reduce_axis((0, e), name=n) for e, n in zip(kernel.shape[1:], ("rc", "ry", "rx")))
-
-        def element(n: Any, f: Any, y: Any, x: Any) -> Any:
-            u = padded[n, rc, y * sy + ry * dy, x * sx + rx * dx]
-            v = kernel[f, rc, ry, rx]
-            u, v = (_cast(out_dtype, e) if out_dtype else expr(e) for e in (u, v))
-            return te.sum(u * v, axis=[rc, ry, rx])
-
-        shape = (data.shape[0], kernel.shape[0], height, width)
-        return compute(shape, element, name="conv2d_nchw", tag="conv2d_nchw")
-
-    @staticmethod
-    def softmax(x: Any, axis: int = -1) -> Any:
-        """Exponentials over their sum, with the maximum subtracted."""
-        at = _axis(axis, x.ndim)
-        largest = max(x, at, keepdims=True)
-        shifted = compute(
-            x.shape, lambda *i: te.exp(x(*i) - largest(*i[:at], 0, *i[at + 1 :])), name="T_softmax_exp", tag=ELEMWISE
-        )
-        total = sum(shifted, at, keepdims=True)
-        return compute(
-            x.shape,
-            lambda *i: shifted(*i) / total(*i[:at], 0, *i[at + 1 :]),
-            name="T_softmax_norm",
-            tag="softmax_output",
-        )
-
-    @staticmethod
-    def log_softmax(x: Any, axis: int = -1) -> Any:
-        """The logarithm of the softmax."""
-        at = _axis(axis, x.ndim)
-        largest = max(x, at, keepdims=True)
-        shifted = compute(x.shape, lambda *i: x(*i) - largest(*i[:at], 0, *i[at + 1 :]), name="T_shifted", tag=ELEMWISE)
-        total = sum(_unary("exp")(shifted), at, keepdims=True)
-        return compute(
-            x.shape,
-            lambda *i: shifted(*i) - te.log(total(*i[:at], 0, *i[at + 1 :])),
-            name="T_log_softmax",
-            tag="log_softmax_output",
-        )
-
-
-def _two_of(value: Any) -> Tuple[Any, Any]:
-    return (value[0], value[1]) if isinstance(value, (list, tuple)) else (value, value)
-
-
-def _padding(padding: Any, height: Any, width: Any) -> Tuple[Any, Any, Any, Any]:
-    """Top, left, bottom, right, of a kernel of that size."""
-    if padding == "VALID":
-        padding = 0
-    if padding == "SAME":
-        top, left = te.floordiv(height - 1, 2), te.floordiv(width - 1, 2)
-        return top, left, height - 1 - top, width - 1 - left
-    if isinstance(padding, str):
-        raise ValueError(f"unknown padding {padding!r}")
-    if isinstance(padding, (list, tuple)) and len(padding) == 4:
-        return tuple(padding)  # type: ignore[return-value]
-    y, x = _two_of(padding)
-    return y, x, y, x

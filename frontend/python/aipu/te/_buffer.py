@@ -1,0 +1,428 @@
+"""Buffers, and the statements that are written by hand: bodies of ``te.extern`` and of tensor intrinsics."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence, Tuple
+
+from .. import _native
+from ._expr import IterVar, PrimExpr, Stmt, TVMError, cast, const, dtype_text, expr, var
+from ._tensor import Tensor, TensorSlice, _extents
+
+_te = _native.te
+
+
+class Buffer:
+    """Memory of a tensor: its shape, and the strides in elements, None where it is compact.
+
+    ``buffer_type="auto_broadcast"``: a dimension whose size is 1 when the function is called stands for any extent.
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[Any],
+        dtype: str,
+        name: str,
+        strides: Optional[Sequence[Any]] = None,
+        elem_offset: Any = None,
+        scope: str = "",
+        data_alignment: int = -1,
+        offset_factor: int = 0,
+        buffer_type: str = "",
+    ) -> None:
+        self.tensor = _te.placeholder(name, _extents(shape), dtype_text(dtype))
+        self.name, self.dtype = name, self.tensor.dtype
+        self.data = var(name, "handle")
+        if buffer_type == "auto_broadcast" and not strides:
+            strides = [var(f"stride{d}") for d in range(self.tensor.ndim)]
+        self.strides: List[PrimExpr] = [expr(s) for s in strides or []]
+        if self.strides and len(self.strides) != self.tensor.ndim:
+            raise ValueError(f"buffer {name}: {len(self.strides)} strides for {self.tensor.ndim} dimensions")
+        self.elem_offset = const(0) if elem_offset is None else expr(elem_offset)
+        self.data_alignment, self.offset_factor, self.buffer_type = data_alignment, offset_factor, buffer_type
+        self._scope = scope
+
+    @property
+    def shape(self) -> Any:
+        """The extents."""
+        return self.tensor.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.tensor.ndim
+
+    def scope(self) -> str:
+        """The memory; ``global`` where none is named."""
+        return self._scope or "global"
+
+    def access_ptr(self, access_mask: Any, ptr_type: str = "handle", offset: Any = 0, extent: Any = None) -> Any:
+        """The address, for functions that are called by name. ``access_mask``: ``"r"``, ``"w"`` or ``"rw"``."""
+        if isinstance(access_mask, str) and set(access_mask) - set("rw"):
+            raise ValueError(f"access_ptr: a mask of r and w, not {access_mask!r}")
+        return AccessPointer(self, expr(offset))
+
+    def vload(self, begin: Any, dtype: Any = None) -> PrimExpr:
+        """The element at ``begin``."""
+        self._check_scalar("vload", dtype)
+        return self[begin]
+
+    def vstore(self, begin: Any, value: Any) -> Any:
+        """A statement that stores an element at ``begin``."""
+        node = expr(value)
+        self._check_scalar("vstore", node.dtype)
+        return _te.stmt_store(self.tensor, _indices(self, begin), node)
+
+    def _check_scalar(self, what: str, dtype: Any) -> None:
+        if dtype is not None and dtype_text(dtype) != self.dtype:
+            raise TVMError(f"{what} of buffer {self.name}: elements of type {dtype} are not supported")
+
+    def __getitem__(self, indices: Any) -> PrimExpr:
+        return self.tensor.element(_indices(self, indices))
+
+    def __repr__(self) -> str:
+        return f"buffer({self.name}, {list(self.shape)}, {self.dtype})"
+
+
+class AccessPointer:
+    """The address of a buffer's memory."""
+
+    def __init__(self, buffer: Buffer, offset: PrimExpr) -> None:
+        self.buffer, self.offset, self.dtype = buffer, offset, "handle"
+
+
+def decl_buffer(
+    shape: Any,
+    dtype: Any = None,
+    name: str = "buffer",
+    data: Any = None,
+    strides: Any = None,
+    elem_offset: Any = None,
+    scope: str = "",
+    data_alignment: int = -1,
+    offset_factor: int = 0,
+    buffer_type: str = "",
+) -> Buffer:
+    """A buffer; ``dtype`` None is ``float32``. Strides that are variables take those of the memory it stands for."""
+    shape = shape if isinstance(shape, (list, tuple)) else (shape,)
+    dtype = dtype or "float32"
+    return Buffer(shape, dtype, name, strides, elem_offset, scope, data_alignment, offset_factor, buffer_type)
+
+
+def _indices(buffer: Any, indices: Any) -> List[PrimExpr]:
+    """A single index counts the elements of a compact buffer."""
+    given = [expr(i) for i in (indices if isinstance(indices, (tuple, list)) else (indices,))]
+    tensor = buffer.tensor
+    if len(given) == tensor.ndim:
+        return given
+    if len(given) != 1:
+        raise ValueError(f"buffer {tensor.name} has {tensor.ndim} dimensions, not {len(given)}")
+    flat, result = given[0], []
+    for extent in reversed(list(tensor.shape)[1:]):
+        result.append(flat % extent)
+        flat = flat // extent
+    return [flat] + result[::-1] if tensor.ndim else []
+
+
+# --- statements -------------------------------------------------------------------------------------------------------
+
+
+def call_packed(name: str, *args: Any) -> Any:
+    """A call of the registered function ``name`` when the compiled function runs: buffers arrive as arrays."""
+    values = []
+    for arg in args:
+        if isinstance(arg, (Buffer, BufferPointer)):
+            values.append((arg.tensor, _whole(arg.tensor), False))
+        elif isinstance(arg, AccessPointer):
+            values.append(_pointer(arg))
+        else:
+            values.append(expr(arg))
+    return _te.stmt_packed(str(name), values)
+
+
+def _whole(tensor: Any) -> List[Any]:
+    return [_te.NativeRange(const(0, e.dtype), e) for e in tensor.shape]
+
+
+def _pointer(arg: AccessPointer) -> Tuple[Any, List[Any], bool]:
+    tensor = arg.buffer.tensor
+    if arg.offset.node == "IntImm" and int(arg.offset) == 0:
+        return tensor, _whole(tensor), True
+    if tensor.ndim != 1:
+        raise TVMError(f"access_ptr of buffer {tensor.name}: an offset into {tensor.ndim} dimensions is not supported")
+    return tensor, [_te.NativeRange(arg.offset, tensor.shape[0] - arg.offset)], True
+
+
+def statement(value: Any, what: str) -> Any:
+    """What a function that writes a statement has returned, as one."""
+    if isinstance(value, Stmt):
+        return value
+    if isinstance(value, (PrimExpr, TensorSlice)):
+        return _te.stmt_seq([])  # a value that nobody uses
+    raise ValueError(f"{what}: a statement or an expression, not {type(value).__name__}")
+
+
+class BufferPointer:
+    """What :meth:`IRBuilder.buffer_ptr` and :meth:`IRBuilder.allocate` return: indexed to read and to store."""
+
+    def __init__(self, builder: "IRBuilder", tensor: Any) -> None:
+        self._builder, self.tensor, self.dtype = builder, tensor, tensor.dtype
+
+    def __getitem__(self, indices: Any) -> PrimExpr:
+        return self.tensor.element(_indices(self, indices))
+
+    def __setitem__(self, indices: Any, value: Any) -> None:
+        value = cast(self.dtype, expr(value)) if isinstance(value, (int, float)) else expr(value)
+        if value.dtype != self.dtype:
+            raise ValueError(f"a {value.dtype} is stored into {self.tensor.name} of {self.dtype}: cast it")
+        self._builder.emit(_te.stmt_store(self.tensor, _indices(self, indices), value))
+
+
+class _Scope:
+    def __init__(self, builder: "IRBuilder", make: Any, value: Any = None) -> None:
+        self._builder, self._make, self._value = builder, make, value
+
+    def __enter__(self) -> Any:
+        self._builder._open.append([])
+        return self._value
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        body = self._builder._close()
+        if kind is None:
+            self._builder.emit(self._make(body))
+
+
+class _Rest:
+    """What follows in the same scope is the body of this."""
+
+    def __init__(self, make: Any) -> None:
+        self.make = make
+
+
+class IRBuilder:
+    """Writes a statement line by line."""
+
+    def __init__(self) -> None:
+        self._open: List[List[Any]] = [[]]
+        self._last_condition: Any = None
+
+    def emit(self, stmt: Any) -> None:
+        """Appends a statement."""
+        if not isinstance(stmt, _Rest):
+            stmt = statement(stmt, "emit")
+        self._open[-1].append(stmt)
+
+    def _close(self) -> Any:
+        body: List[Any] = []
+        for stmt in reversed(self._open.pop()):
+            body = [stmt.make(_te.stmt_seq(body))] if isinstance(stmt, _Rest) else [stmt, *body]
+        return _te.stmt_seq(body)
+
+    def for_range(self, begin: Any, end: Any, name: str = "i", dtype: str = "int32", kind: Any = "serial") -> _Scope:
+        """A loop over ``[begin, end)``: ``with ib.for_range(0, n) as i:``."""
+        kinds = {"serial": 0, "parallel": 1, "vectorize": 2, "vectorized": 2, "unroll": 3, "unrolled": 3}
+        number = kinds.get(kind, kind)
+        if not isinstance(number, int) or not 0 <= number <= 3:
+            raise ValueError(f"for_range: unknown kind {kind!r}")
+        low, high = expr(begin), expr(end)
+        loop = var(name, "int64" if "int64" in (low.dtype, high.dtype) else dtype)
+        zero = low.node == "IntImm" and int(low) == 0
+        extent = cast(loop.dtype, high if zero else high - low)
+        return _Scope(self, lambda body: _te.stmt_for(loop, extent, number, body), loop if zero else loop + low)
+
+    def if_scope(self, condition: Any) -> _Scope:
+        """What is run where a condition holds."""
+        self._last_condition = node = expr(condition)
+        return _Scope(self, lambda body: _te.stmt_if(node, body))
+
+    def else_scope(self) -> _Scope:
+        """What is run where the condition of the :meth:`if_scope` before does not hold."""
+        if self._last_condition is None:
+            raise RuntimeError("else_scope follows an if_scope")
+        node = _te.logical_not(self._last_condition)
+        return _Scope(self, lambda body: _te.stmt_if(node, body))
+
+    def let(self, name: str, value: Any) -> PrimExpr:
+        """A temporary, until the end of the scope."""
+        node = expr(value)
+        made = var(name, node.dtype)
+        self.emit(_Rest(lambda body: _te.stmt_let(made, node, body)))
+        return made
+
+    def allocate(self, dtype: Any, shape: Any, name: str = "buf", scope: str = "", **_: Any) -> BufferPointer:
+        """Memory until the end of the scope."""
+        tensor = _te.placeholder(name, _extents(shape), dtype_text(dtype))
+        self.emit(_Rest(lambda body: _te.stmt_realize(tensor, scope, body)))
+        return BufferPointer(self, tensor)
+
+    def buffer_ptr(self, buffer: Buffer, shape: Any = None) -> BufferPointer:
+        """A buffer, to be indexed."""
+        return BufferPointer(self, buffer.tensor)
+
+    def scope_attr(self, node: Any, key: str, value: Any) -> None:
+        """``"thread_extent"`` of a thread axis: the rest of the scope is run by each thread. Others are pragmas."""
+        extent = None if value is None else expr(value)
+        if key in ("thread_extent", "virtual_thread"):
+            axis = node.var if isinstance(node, IterVar) else node
+            self.emit(_Rest(lambda body: _te.stmt_for(axis, cast(axis.dtype, extent), 0, body)))
+        else:
+            name = key[len("pragma_") :] if key.startswith("pragma_") else key
+            self.emit(_Rest(lambda body: _te.stmt_pragma(name, extent, body)))
+
+    def likely(self, condition: Any) -> PrimExpr:
+        """A hint that a condition holds mostly."""
+        return _te.likely(expr(condition))
+
+    def get(self) -> Any:
+        """The statement."""
+        if len(self._open) != 1:
+            raise RuntimeError("a scope of the builder is still open")
+        body = self._close()
+        self._open = [[]]
+        return body
+
+
+class ir_builder:  # a module for its users
+    """``tir.ir_builder.create()``."""
+
+    IRBuilder = IRBuilder
+    BufferVar = BufferPointer
+
+    @staticmethod
+    def create() -> IRBuilder:
+        """A builder of a statement."""
+        return IRBuilder()
+
+
+# --- operations -------------------------------------------------------------------------------------------------------
+
+
+def _list(value: Any) -> List[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def buffer_of(tensor: Any) -> Buffer:
+    """A compact buffer of a tensor's shape, type and name."""
+    return Buffer(tensor.shape, tensor.dtype, tensor.name)
+
+
+def extern(
+    shape: Any,
+    inputs: Any,
+    fcompute: Any,
+    name: str = "extern",
+    dtype: Any = None,
+    in_buffers: Any = None,
+    out_buffers: Any = None,
+    tag: str = "",
+    attrs: Any = None,
+) -> Any:
+    """Tensors that a statement computes: ``fcompute(ins, outs)`` gets buffers and returns it."""
+    from ._tensor import _attributes, _current_tag
+
+    tag = _current_tag(tag)
+    shapes = _list(shape)
+    if not shapes or not isinstance(shapes[0], (list, tuple)):
+        shapes = [shape if isinstance(shape, (list, tuple)) else (shape,)]
+    tensors = _list(inputs)
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor):
+            raise ValueError(f"extern: inputs are tensors, not {type(tensor).__name__}")
+    ins = _given("in_buffers", in_buffers, tensors) or [buffer_of(t) for t in tensors]
+    outs = _given("out_buffers", out_buffers, shapes)
+    if outs is None:
+        dtypes = _list(dtype) if dtype is not None else sorted({t.dtype for t in tensors})
+        if dtype is None and len(dtypes) != 1:
+            raise ValueError(f"extern: the inputs have the types {dtypes}; say the dtype of the outputs")
+        if len(dtypes) == 1:
+            dtypes = dtypes * len(shapes)
+        if len(dtypes) != len(shapes):
+            raise ValueError(f"extern: {len(dtypes)} dtypes for {len(shapes)} outputs")
+        outs = [
+            Buffer(s, d, name if len(shapes) == 1 else f"{name}_{i}") for i, (s, d) in enumerate(zip(shapes, dtypes))
+        ]
+    body = statement(fcompute(ins, outs), "extern")
+    op = _te.extern(name, tag, tensors, [b.tensor for b in ins], [b.tensor for b in outs], body, _attributes(attrs))
+    return op.output(0) if len(outs) == 1 else [op.output(i) for i in range(len(outs))]
+
+
+def _given(what: str, buffers: Any, wanted: Sequence[Any]) -> Optional[List[Any]]:
+    if buffers is None:
+        return None
+    found = _list(buffers)
+    if len(found) != len(wanted):
+        raise RuntimeError(f"extern: {len(found)} {what} for {len(wanted)} tensors")
+    return found
+
+
+class TensorIntrin:
+    """A declared computation with the statements that do it; :func:`decl_tensor_intrin`."""
+
+    def __init__(self, op: Any, name: str, buffers: Sequence[Buffer], parts: Sequence[Any]) -> None:
+        self.op, self.name, self.buffers, self.scalar_params = op, name, list(buffers), []
+        self.inputs = list(op.input_tensors)
+        self.body, self.reduce_init, self.reduce_update = parts
+        self.native = _te.NativeIntrin(
+            name,
+            op,
+            self.inputs,
+            [b.tensor for b in buffers],
+            [b.strides for b in buffers],
+            self.body,
+            self.reduce_init,
+            self.reduce_update,
+        )
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise TVMError(f"intrinsic {self.name}: calling an intrinsic inside te.compute is not supported; use tensorize")
+
+
+def decl_tensor_intrin(
+    op: Any,
+    fcompute: Any,
+    name: str = "tensor_intrin",
+    binds: Any = None,
+    scalar_params: Any = None,
+    default_buffer_params: Any = None,
+) -> TensorIntrin:
+    """Declares what a computation over placeholders may be replaced by: ``fcompute(ins, outs)`` gets buffers and
+    returns a statement, or ``(body, reduce_init, reduce_update)``.
+    """
+    if not isinstance(op, _te.Operation):
+        raise TypeError(f"decl_tensor_intrin: an operation, not {type(op).__name__}")
+    if scalar_params:
+        raise TVMError("decl_tensor_intrin: scalar_params are not supported")
+    inputs = op.input_tensors
+    if not op.is_compute or any(t.op.kind != "placeholder" for t in inputs):
+        raise ValueError("decl_tensor_intrin: a compute over placeholders only")
+    given = {t.identity: b for t, b in (binds or {}).items()}
+    outputs = [op.output(i) for i in range(op.num_outputs)]
+    buffers = []
+    for tensor in list(inputs) + outputs:
+        made = given.get(tensor.identity)
+        if made is None:
+            params = dict(default_buffer_params or {})
+            made = decl_buffer(tensor.shape, tensor.dtype, tensor.name, **params)
+        buffers.append(made)
+    body = fcompute(buffers[: len(inputs)], buffers[len(inputs) :])
+    parts = list(body) if isinstance(body, (list, tuple)) else [body, None, None]
+    parts += [None] * (3 - len(parts))
+    if parts[0] is None or len(parts) != 3:
+        raise ValueError("decl_tensor_intrin: a statement, or (body, reduce_init, reduce_update)")
+    parts = [None if part is None else statement(part, "decl_tensor_intrin") for part in parts]
+    return TensorIntrin(op, name, buffers, parts)
+
+
+def tir_names() -> dict:
+    """What `aipu.tir` has of buffers and of statements that are written by hand."""
+
+    def evaluate(value: Any) -> Any:
+        """A value, or a call, as a statement."""
+        return statement(value, "Evaluate")
+
+    return {
+        "Buffer": Buffer,
+        "Evaluate": evaluate,
+        "call_packed": call_packed,
+        "decl_buffer": decl_buffer,
+        "ir_builder": ir_builder,
+    }

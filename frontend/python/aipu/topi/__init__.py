@@ -1,0 +1,9 @@
+"""A small library of operators, each a line or two of tensor expression, with the meaning and the names of NumPy."""
+
+from . import generic, nn, testing, utils
+from ._core import *  # noqa: F403
+from ._shapes import *  # noqa: F403
+from ._shapes import matmul
+from .utils import TAGS as tag
+
+__all__ = ["generic", "matmul", "nn", "tag", "testing", "utils"]

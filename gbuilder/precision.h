@@ -1,0 +1,26 @@
+// What products multiply, as command lines and files say it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/passes/pass.h"
+#include "runtime/base/status.h"
+
+namespace aipu::gbuilder {
+
+// "fp32" (and ""), "bf16". int8 is no precision that products of floats can be given: it takes scales from data.
+Result<graph::Precision> parse_precision(std::string_view name);
+
+// Of a file whose lines are PATTERN PRECISION: patterns of node names in which * stands for any text, fp32 or bf16.
+// Empty lines and those that begin with # say nothing. Errors name the file and the line.
+Result<std::vector<graph::PrecisionRule>> read_precision_file(const std::string& path);
+
+// The first pattern that fits no node of the graph or of one within; "" if there is none.
+std::string unused_rule(const graph::Graph& graph, const std::vector<graph::PrecisionRule>& rules);
+
+// Whether some product multiplies 8-bit integers.
+bool has_int8_products(const graph::Graph& graph);
+
+}  // namespace aipu::gbuilder

@@ -1,0 +1,114 @@
+#include "graph/ops/text.h"
+
+#include <algorithm>
+
+#include "graph/ops/axis_rules.h"
+#include "graph/ops/infer.h"
+
+namespace aipu::graph {
+namespace {
+
+constexpr const char* kText = "si";  // before and after
+
+OpDef text_op(std::string name, std::vector<OperandDef> inputs, std::string output_types,
+              std::vector<AttributeDef> attributes) {
+  OpDef def;
+  def.name = "aipu::" + std::move(name);
+  def.inputs = std::move(inputs);
+  def.outputs = {operand("y", std::move(output_types))};
+  def.attributes = std::move(attributes);
+  def.traits = kNotFoldable;
+  def.axes = axes::mixed();  // a command of the host computes them whole
+  return def;
+}
+
+// An element for each of x, of the type that `dtype` says.
+std::function<Status(InferContext&)> as_input(std::function<DType(const InferContext&)> dtype) {
+  return [dtype = std::move(dtype)](InferContext& ctx) -> Status {
+    set_output(ctx, 0, dtype(ctx), ctx.input(0).shape);
+    return {};
+  };
+}
+
+std::function<Status(InferContext&)> of_type(DType dtype) {
+  return as_input([dtype](const InferContext&) { return dtype; });
+}
+
+DType attribute_to(const InferContext& ctx) { return ctx.attributes().dtype("to"); }
+
+// Elements of a behind which stand those of b, of the same shape.
+OpDef string_concat_op() {
+  OpDef def = text_op("StringConcat", {operand("a", kText), operand("b", kText)}, kText, {});
+  def.infer = [](InferContext& ctx) -> Status {
+    AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1}));
+    AIPU_RETURN_IF_ERROR(expect_rank(ctx, 1, ctx.input(0).rank()));
+    for (size_t k = 0; k < ctx.input(0).shape.size(); ++k)
+      AIPU_RETURN_IF_ERROR(expect_equal(ctx.input(1).shape[k], ctx.input(0).shape[k], str_cat("extent ", k, " of b")));
+    return infer_same_as_input(ctx);
+  };
+  return def;
+}
+
+// What Cast makes of numbers; `to` is string, and the type that holds it later.
+OpDef number_to_text_op() {
+  OpDef def = text_op("NumberToText", {operand("x", "biuf")}, kText, {attr::required("to", AttributeKind::kDType)});
+  def.infer = as_input(attribute_to);
+  return def;
+}
+
+// What Cast makes of strings. One that is no number is a fault.
+OpDef text_to_number_op() {
+  OpDef def = text_op("TextToNumber", {operand("x", kText)}, "biuf", {attr::required("to", AttributeKind::kDType)});
+  def.traits |= kFaults;
+  def.infer = as_input(attribute_to);
+  return def;
+}
+
+OpDef change_case_op() {
+  OpDef def = text_op("ChangeCase", {operand("x", kText)}, kText, {attr::s("action", "LOWER"), attr::s("locale", "")});
+  def.infer = infer_same_as_input;
+  def.verify = [](const Graph&, const Node& node) { return expect_choice(node, "action", {"LOWER", "UPPER"}); };
+  return def;
+}
+
+std::vector<AttributeDef> splitting() { return {attr::s("delimiter", ""), attr::i("maxsplit", -1)}; }
+
+OpDef count_pieces_op() {
+  OpDef def = text_op("CountPieces", {operand("x", kText)}, "i", splitting());
+  def.infer = of_type(DType::kI64);
+  return def;
+}
+
+// A new last axis of the extent `pieces`, which are as many as CountPieces says at most.
+OpDef split_pieces_op() {
+  OpDef def = text_op("SplitPieces", {operand("x", kText)}, kText, splitting());
+  def.attributes.push_back(attr::required("pieces", AttributeKind::kShape));
+  def.infer = [](InferContext& ctx) -> Status {
+    Shape shape = ctx.input(0).shape;
+    const Shape& pieces = ctx.attributes().shape("pieces");
+    shape.insert(shape.end(), pieces.begin(), pieces.end());
+    set_output(ctx, 0, ctx.input(0).dtype, std::move(shape));
+    return {};
+  };
+  return def;
+}
+
+OpDef regex_full_match_op() {
+  OpDef def = text_op("RegexFullMatch", {operand("x", kText)}, "b", {attr::s("pattern", "")});
+  def.infer = of_type(DType::kBool);
+  return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> text_ops() {
+  return {string_concat_op(), number_to_text_op(), text_to_number_op(),  change_case_op(),
+          count_pieces_op(),  split_pieces_op(),   regex_full_match_op()};
+}
+
+bool looks_into_strings(std::string_view op) {
+  static const std::vector<OpDef> all = text_ops();
+  return std::any_of(all.begin(), all.end(), [&](const OpDef& def) { return def.name == op; });
+}
+
+}  // namespace aipu::graph

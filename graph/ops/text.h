@@ -1,0 +1,17 @@
+// Ops that look into strings. Strings are held as numbers (runtime/base/stored_type.h): tensors of them are strings
+// before lower_stored_types and int64 behind it. There is no kernel for such an op: a command of the host hands it to
+// the library of texts, whose operations (runtime/text/text_api.h) have the ops' names and take their attributes that
+// are texts and integers, in the order of the record.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "graph/ir/op_def.h"
+
+namespace aipu::graph {
+
+std::vector<OpDef> text_ops();
+bool looks_into_strings(std::string_view op);
+
+}  // namespace aipu::graph

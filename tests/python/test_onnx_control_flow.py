@@ -1,0 +1,147 @@
+"""Loops, scans and branches whose course and extents data decides, against ONNX Runtime."""
+
+from other_python import python_with, run_python
+
+COMMON = """
+import numpy as np, onnx.parser, onnxruntime
+import aipu
+
+rng = np.random.default_rng(5)
+def floats(*shape):
+    return rng.standard_normal(shape).astype("f")
+def number(value):
+    return np.array(value, np.int64)
+
+def check(text, *feeds, rtol=1e-5):
+    \"\"\"One conversion for all feeds, one session for all runs.\"\"\"
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 18]>\\n' + text)
+    names = [output.name for output in model.graph.output]
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    for target in ("host", "X2_1204"):
+        aipu.build(model, "m.aipu.bin", target=target)
+        loaded = aipu.load("m.aipu.bin")
+        for feed in feeds:
+            found = loaded.run(feed)
+            for name, expected in zip(names, session.run(names, feed)):
+                assert found[name].shape == expected.shape and found[name].dtype == expected.dtype, (target, name)
+                np.testing.assert_allclose(found[name], expected, rtol=rtol, atol=rtol, err_msg=f"{target} {name}")
+"""
+
+LSTM = """
+I, H = 5, 8
+weights = {name: floats(*shape) for name, shape in (("w", (I, 4 * H)), ("r", (H, 4 * H)), ("b", (4 * H,)))}
+lstm = '''lstm (float[B,8] h0, float[B,8] c0, float[T,B,5] x, float[5,32] w, float[8,32] r, float[32] b)
+    => (float[?,?] h, float[?,?] c, float[?,?,8] y) {
+  h, c, y = Scan<num_scan_inputs = 1, body = step (float[B,8] h1, float[B,8] c1, float[B,5] xt)
+      => (float[B,8] h2, float[B,8] c2, float[B,8] yt) {
+    xw = MatMul(xt, w)
+    hr = MatMul(h1, r)
+    sum = Add(xw, hr)
+    gates = Add(sum, b)
+    i, o, f, g = Split<axis = 1, num_outputs = 4>(gates)
+    si = Sigmoid(i)
+    so = Sigmoid(o)
+    sf = Sigmoid(f)
+    tg = Tanh(g)
+    kept = Mul(sf, c1)
+    fresh = Mul(si, tg)
+    c2 = Add(kept, fresh)
+    tc = Tanh(c2)
+    h2 = Mul(so, tc)
+    yt = Identity(h2)
+  }>(h0, c0, x)
+}'''
+check(lstm, *[{"h0": floats(n, H), "c0": floats(n, H), "x": floats(t, n, I), **weights}
+              for t, n in ((6, 2), (1, 2), (31, 1), (6, 2))], rtol=1e-4)
+"""
+
+LOOPS = """
+# ended by data, with a stacked result that grows
+check('''doubling (int64 trips, float[2] x, float limit) => (float[2] last, float[?,2] all) {
+  yes = Constant<value = bool {1}>()
+  last, all = Loop(trips, yes, x) <body = body (int64 i, bool go, float[2] v)
+      => (bool more, float[2] next, float[2] s) {
+    next = Add(v, v)
+    most = ReduceMax<keepdims = 0>(next)
+    more = Less(most, limit)
+    s = Identity(next)
+  }>
+}''', *[{"trips": number(trips), "x": np.array([1, 3], "f"), "limit": np.array(limit, "f")}
+        for trips, limit in ((100, 1000), (3, 1000), (0, 1000), (100, 2))])
+
+# a state that grows, nested
+check('''growing (int64 trips, float[N] x) => (float[?] y) {
+  yes = Constant<value = bool {1}>()
+  one = Constant<value_floats = [1.0]>()
+  y = Loop(trips, yes, x) <body = body (int64 i, bool go, float[?] v) => (bool on, float[?] w) {
+    on = Identity(go)
+    w = Loop(i, go, v) <body = inner (int64 j, bool go2, float[?] u) => (bool on2, float[?] u2) {
+      on2 = Identity(go2)
+      u2 = Concat<axis = 0>(u, one)
+    }>
+  }>
+}''', *[{"trips": number(trips), "x": floats(n)} for trips, n in ((4, 2), (1, 1), (0, 2), (6, 1))])
+
+# ten thousand trips
+check('''steady (int64 trips, float[4] x, float[4] w) => (float[4] y) {
+  yes = Constant<value = bool {1}>()
+  y = Loop(trips, yes, x) <body = body (int64 i, bool go, float[4] v) => (bool on, float[4] next) {
+    on = Identity(go)
+    next = Add(v, w)
+  }>
+}''', {"trips": number(10000), "x": floats(4), "w": np.ones(4, "f")})
+"""
+
+DETECTOR = """
+# the end of every torchvision detector: boxes that stay, if there are any worth it
+text = '''detector (float[1,N,4] boxes, float[1,1,N] scores) => (float[?,4] kept, float[?] best) {
+  least = Constant<value_float = 0.2>()
+  overlap = Constant<value_float = 0.5>()
+  most = Constant<value_ints = [30]>()
+  zero = Constant<value_ints = [0]>()
+  highest = ReduceMax<keepdims = 0>(scores)
+  any = Greater(highest, least)
+  index = If(any) <then_branch = some () => (int64[?] then_index) {
+      chosen = NonMaxSuppression(boxes, scores, most, overlap, least)
+      begin = Constant<value_ints = [2]>()
+      end = Constant<value_ints = [3]>()
+      axis = Constant<value_ints = [1]>()
+      column = Slice(chosen, begin, end, axis)
+      then_index = Squeeze(column, axis)
+    }, else_branch = none () => (int64[?] else_index) {
+      else_index = Constant<value = int64[0] {}>()
+    }>
+  flat = Squeeze(boxes, zero)
+  axes = Constant<value_ints = [0, 1]>()
+  line = Squeeze(scores, axes)
+  kept = Gather(flat, index)
+  best = Gather(line, index)
+}'''
+def some(count, height):
+    corner = rng.uniform(0, 6, (1, count, 2)).astype("f")
+    boxes = np.concatenate([corner, corner + rng.uniform(1, 3, (1, count, 2)).astype("f")], axis=2)
+    return {"boxes": boxes, "scores": (height * rng.uniform(0.1, 1, (1, 1, count))).astype("f")}
+check(text, some(20, 1), some(3, 1), some(20, 0.1), some(200, 1))
+"""
+
+
+def compare(tmp_path, monkeypatch, text):
+    python = python_with("numpy, onnx, onnxruntime")
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "script.py"
+    script.write_text(COMMON + text)
+    run_python(python, script)
+
+
+def test_an_lstm_by_scan(tmp_path, monkeypatch):
+    compare(tmp_path, monkeypatch, LSTM)
+
+
+def test_loops(tmp_path, monkeypatch):
+    compare(tmp_path, monkeypatch, LOOPS)
+
+
+def test_a_detector_s_branch(tmp_path, monkeypatch):
+    compare(tmp_path, monkeypatch, DETECTOR)
