@@ -201,10 +201,6 @@ graph::ConstantPtr scale_values(const graph::Constant& scale, const Problem& p, 
   return graph::Constant::of<float>(DType::kF32, {static_cast<int64_t>(values.size())}, values);
 }
 
-// Long rows (matrix products, 1x1 convolutions) are cut for the sake of several TECs and of the cache. A multiple of
-// every tile's height.
-constexpr int64_t kSegment = 14 * 12 * 2;
-
 // The language's dot products are defined on multiples of 256 bits; narrower registers take a vector in two halves.
 int dot_lanes(const tir::Target& target) { return std::max(target.lanes(32), 8); }
 
@@ -223,12 +219,20 @@ bool multiplies_with_signed(tir::DotProducts products, DType type) {
   return false;
 }
 
-// Rows of a register tile: accumulators, weights and the broadcast words fit the registers.
-std::vector<int64_t> tile_heights(const tir::Target& target, const Dim& width) {
+// Rows of the highest register tile: accumulators, weights and the broadcast words fit the registers.
+int64_t highest_tile(const tir::Target& target) {
   const bool many_registers = target.vector_registers >= 32;
   // Narrow registers: two for an accumulator.
-  const int64_t highest = target.vector_bits < 256 ? (many_registers ? 10 : 4) : many_registers ? 14 : 6;
-  if (const auto pixels = width.constant(); pixels && *pixels > 0 && (*pixels <= kSegment || *pixels % highest == 0)) {
+  if (target.vector_bits < 256) return many_registers ? 10 : 4;
+  return many_registers ? 14 : 6;
+}
+
+// Long rows (matrix products, 1x1 convolutions) are cut for the sake of several TECs and of the cache, between tiles.
+int64_t longest_segment(int64_t highest) { return 336 / highest * highest; }
+
+std::vector<int64_t> tile_heights(int64_t highest, const Dim& width) {
+  if (const auto pixels = width.constant();
+      pixels && *pixels > 0 && (*pixels <= longest_segment(highest) || *pixels % highest == 0)) {
     // Equal tiles: at most two heights.
     const int64_t tiles = (*pixels + highest - 1) / highest;
     const int64_t high = (*pixels + tiles - 1) / tiles, low = *pixels / tiles;
@@ -306,7 +310,8 @@ class QuantizedPlugin final : public OpPlugin {
         .set("LEFT", left)
         .set("VL", lanes)
         .set("NV", vectors);
-    params.set("HEIGHTS", tile_heights(target, p.geometry.axes[2].out)).set("EDGES", edges);
+    const int64_t highest = highest_tile(target);
+    params.set("HEIGHTS", tile_heights(highest, p.geometry.axes[2].out)).set("EDGES", edges);
     params.set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 64 : 0));
     const graph::Constant* scale = graph.constant(operand(node, kScale));
     const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
@@ -321,7 +326,7 @@ class QuantizedPlugin final : public OpPlugin {
         .pointer("weights", packed)
         .pointer("start", context.add_constant(start_values(graph, node, weights, p, zero, panel_width)));
     if (scale != nullptr) arguments.pointer("scale[0]", context.add_constant(scale_values(*scale, p, panel_width)));
-    const Dim segment = graph::max(graph::min(p.geometry.axes[2].out, kSegment), 1);
+    const Dim segment = graph::max(graph::min(p.geometry.axes[2].out, longest_segment(highest)), 1);
     arguments.pointer("out", context.value(epilogue.result))
         .list("extras", epilogue.extra_arguments)
         .scalars({{"taps", runs.taps}, {"steps", runs.steps}, {"edge_steps", p.group_in / depth}})
