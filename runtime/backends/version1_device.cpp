@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -10,10 +9,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
 #include <vector>
 
+#include "runtime/backends/device_model.h"
+#include "runtime/backends/queue_progress.h"
 #include "runtime/base/guarded.h"
 #include "runtime/base/meter.h"
 #include "runtime/engines/engine.h"
@@ -22,11 +22,6 @@
 namespace aipu::runtime {
 namespace {
 
-int tell(const Status& status, aipu_device_error* error) {
-  std::snprintf(error->message, sizeof error->message, "%s", status.message().c_str());
-  return static_cast<int>(status.code());
-}
-
 struct Module {
   void* handle = nullptr;  // of the back end
   std::vector<aipu_backend_kernel> kernels;
@@ -34,13 +29,12 @@ struct Module {
 
 struct Opened;
 
-struct Queue {
+struct Queue : QueueProgress {
   struct Command {
     aipu_device_command command;
     std::vector<aipu_device_event> waits;
   };
   Opened& device;
-  const uint32_t number;
   std::thread thread;
   std::shared_ptr<WorkerPool> pool;
   aipu_backend_services services = {};
@@ -48,14 +42,9 @@ struct Queue {
 
   // Under the device's mutex.
   std::deque<Command> commands;  // the first one is number done + 1, if there is no error
-  uint64_t submitted = 0, done = 0;
-  uint64_t left_out_first = 1, left_out_last = 0;  // by the last cancel()
   bool busy = false, closed = false;
-  int code = 0;  // of the error that has stopped it
-  std::string message;
-  aipu_device_event failed = {};
 
-  Queue(Opened& opened, uint32_t its_number) : device(opened), number(its_number) {}
+  Queue(Opened& opened, uint32_t its_number) : QueueProgress(its_number), device(opened) {}
   void play();
   Status run(const aipu_device_command& command);
   Status launch(const aipu_device_command& command);
@@ -74,46 +63,28 @@ struct Opened {
   std::atomic<uint32_t> tecs{1};
   std::mutex mutex;
   std::condition_variable changed;
-  std::map<uint32_t, std::unique_ptr<Queue>> queues;
-  uint32_t last_queue = 0;
+  QueueTable table;
 
   explicit Opened(const Driver& driver) : backend(driver.backend), before(driver.before) {}
-
-  enum class State { kPending, kDone, kFailed };
-  // Needs the mutex. Who failed, where it did: `of`.
-  State state(const aipu_device_event& event, const Queue** of) {
-    const auto found = queues.find(event.queue);
-    if (event.command == 0 || found == queues.end()) return State::kDone;
-    const Queue& queue = *found->second;
-    *of = &queue;
-    if (event.command >= queue.left_out_first && event.command <= queue.left_out_last) return State::kFailed;
-    if (event.command <= queue.done) return State::kDone;
-    return queue.code != 0 ? State::kFailed : State::kPending;
-  }
 };
-
-constexpr const char* kLeftOut = "the command was left out";
 
 void Queue::play() {
   std::unique_lock lock(device.mutex);
   while (true) {
     device.changed.wait(lock, [&] { return closed || (code == 0 && !commands.empty()); });
     if (closed) return;
-    const Queue* of = nullptr;
-    auto ready = Opened::State::kDone;
+    const QueueProgress* of = nullptr;
+    auto ready = QueueTable::State::kDone;
     for (const aipu_device_event& event : commands.front().waits) {
-      ready = device.state(event, &of);
-      if (ready != Opened::State::kDone) break;
+      ready = device.table.state(event, &of);
+      if (ready != QueueTable::State::kDone) break;
     }
-    if (ready == Opened::State::kPending) {
+    if (ready == QueueTable::State::kPending) {
       device.changed.wait(lock);
       continue;
     }
-    if (ready == Opened::State::kFailed) {
-      const bool has_error = of->code != 0;
-      code = has_error ? of->code : static_cast<int>(ErrorCode::kInvalidArgument);
-      message = has_error ? of->message : kLeftOut;
-      failed = has_error ? of->failed : aipu_device_event{number, 0, done + 1};
+    if (ready == QueueTable::State::kFailed) {
+      stop_as(*of);
       device.changed.notify_all();
       continue;
     }
@@ -130,9 +101,7 @@ void Queue::play() {
     if (status.ok()) {
       ++done;
     } else {
-      code = static_cast<int>(status.code());
-      message = status.message();
-      failed = {number, 0, done + 1};
+      stop(status);
     }
     device.changed.notify_all();
   }
@@ -259,22 +228,7 @@ void serve(Queue& queue) {
 
 int load(void* device, const aipu_device_model* model, void** result, aipu_device_error* error) try {
   auto module = std::make_unique<Module>();
-  for (uint32_t i = 0; i < model->kernel_count; ++i) {
-    const aipu_device_kernel& k = model->kernels[i];
-    module->kernels.push_back({k.name, k.argument_count, k.pointer_arguments, k.lsram_bytes, k.shared_bytes,
-                               k.uses_barrier, k.tir, k.tir_bytes});
-  }
-  const aipu_backend_model shown = {model->target,
-                                    model->tec_count,
-                                    model->required_cpu_features,
-                                    model->required_cpu_feature_count,
-                                    model->native_module,
-                                    model->native_module_bytes,
-                                    module->kernels.data(),
-                                    model->kernel_count,
-                                    sizeof(aipu_backend_model),
-                                    model->memory_limit_bytes,
-                                    model->deadline_ns};
+  const aipu_backend_model shown = as_backend_model(*model, &module->kernels);
   aipu_backend_error message = {};
   const aipu_backend& backend = opened(device).backend;
   if (const int code = backend.load(&shown, &module->handle, &message); code != 0)
@@ -303,11 +257,11 @@ void unload(void* device, void* module) {
 int open_queue(void* device, uint32_t, void** queue, uint32_t* number, aipu_device_error* error) try {
   Opened& own = opened(device);
   std::unique_lock lock(own.mutex);
-  auto result = std::make_unique<Queue>(own, ++own.last_queue);
+  auto result = std::make_unique<Queue>(own, ++own.table.last_number);
+  own.table.queues.emplace(result->number, result.get());
   result->thread = std::thread([raw = result.get()] { raw->play(); });
-  *queue = result.get();
   *number = result->number;
-  own.queues.emplace(*number, std::move(result));
+  *queue = result.release();
   return 0;
 } catch (...) {
   return tell(current_exception_status(), error);
@@ -318,28 +272,23 @@ void cancel(void* handle) {
   std::unique_lock lock(queue.device.mutex);
   queue.commands.clear();
   queue.device.changed.wait(lock, [&] { return !queue.busy; });
-  if (queue.done < queue.submitted) {
-    queue.left_out_first = queue.done + 1;
-    queue.left_out_last = queue.submitted;
-  }
-  queue.done = queue.submitted;
-  queue.code = 0;
+  queue.cancel();
   queue.device.changed.notify_all();
 }
 
 void close_queue(void* handle) {
-  Queue& queue = *static_cast<Queue*>(handle);
-  Opened& device = queue.device;
+  const std::unique_ptr<Queue> queue(static_cast<Queue*>(handle));
+  Opened& device = queue->device;
   cancel(handle);
   {
     const std::lock_guard lock(device.mutex);
-    queue.closed = true;
+    queue->closed = true;
     device.changed.notify_all();
   }
-  queue.thread.join();
-  for (const auto& [module, session] : queue.sessions) device.backend.close(session);
+  queue->thread.join();
+  for (const auto& [module, session] : queue->sessions) device.backend.close(session);
   const std::lock_guard lock(device.mutex);
-  device.queues.erase(queue.number);
+  device.table.queues.erase(queue->number);
 }
 
 int submit(void* handle, const aipu_device_command* commands, uint32_t command_count, uint32_t command_bytes,
@@ -365,19 +314,7 @@ int wait(void* handle, aipu_device_event event, int64_t deadline_ns, aipu_device
          aipu_device_error* error) {
   Opened& device = opened(handle);
   std::unique_lock lock(device.mutex);
-  const Queue* of = nullptr;
-  auto state = Opened::State::kPending;
-  const auto is_over = [&] { return (state = device.state(event, &of)) != Opened::State::kPending; };
-  if (deadline_ns == INT64_MAX) {
-    device.changed.wait(lock, is_over);
-  } else {
-    const std::chrono::steady_clock::time_point until{std::chrono::nanoseconds(deadline_ns)};
-    if (!device.changed.wait_until(lock, until, is_over)) return AIPU_DEVICE_NOT_YET;
-  }
-  if (state == Opened::State::kDone) return 0;
-  *failed = of->code != 0 ? of->failed : event;
-  if (of->code == 0) return tell(invalid_argument(kLeftOut), error);
-  return tell(Status(static_cast<ErrorCode>(of->code), of->message), error);
+  return device.table.wait(lock, device.changed, event, deadline_ns, failed, error);
 }
 
 int64_t clock_ns(void*) { return steady_now_ns(); }

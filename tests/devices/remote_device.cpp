@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <map>
@@ -18,6 +17,7 @@
 
 #include "runtime/aipu.h"
 #include "runtime/backends/device_api.h"
+#include "runtime/backends/queue_progress.h"
 #include "tests/devices/wire.h"
 
 extern char** environ;
@@ -100,7 +100,7 @@ class Remote {
   std::mutex mutex;
   std::condition_variable changed;
   bool gone = false;
-  std::map<uint32_t, Queue*> queues;
+  runtime::QueueTable table;
   uint32_t tecs = 1;
 
  private:
@@ -115,20 +115,16 @@ class Remote {
   Frame reply_;
 };
 
-struct Queue {
+struct Queue : runtime::QueueProgress {
   struct Waiting {
     aipu_device_times* times;
     aipu_device_fault* fault;
     void* destination;
   };
   Remote& remote;
-  uint32_t number = 0;
-  // Under the mutex of the device.
-  std::map<uint64_t, Waiting> waiting;
-  uint64_t submitted = 0, done = 0, left_out_first = 1, left_out_last = 0;
-  int code = 0;
-  std::string message;
-  aipu_device_event failed = {};
+  std::map<uint64_t, Waiting> waiting;  // under the mutex of the device
+
+  Queue(Remote& its_remote, uint32_t its_number) : QueueProgress(its_number), remote(its_remote) {}
 };
 
 void Remote::read() {
@@ -141,9 +137,9 @@ void Remote::read() {
       answered_ = true;
     } else if (op == Op::kDone) {
       const auto done = frame.get<WireDone>();
-      const auto found = queues.find(done.queue);
-      if (found == queues.end()) continue;
-      Queue& queue = *found->second;
+      const auto found = table.queues.find(done.queue);
+      if (found == table.queues.end()) continue;
+      Queue& queue = *static_cast<Queue*>(found->second);
       const auto waiting = queue.waiting.find(done.command);
       if (waiting == queue.waiting.end()) continue;
       const std::string message = frame.get_text();
@@ -156,7 +152,7 @@ void Remote::read() {
         queue.done = done.command;
       } else {
         queue.code = done.code;
-        queue.message = message;
+        std::snprintf(queue.error.message, sizeof queue.error.message, "%s", message.c_str());
         queue.failed = {done.failed_queue, 0, done.failed_command};
       }
     }
@@ -164,6 +160,9 @@ void Remote::read() {
   }
   const std::lock_guard lock(mutex);
   gone = true;
+  for (const auto& [number, queue] : table.queues) {
+    if (queue->code == 0) queue->code = fail("its process is gone", &queue->error);
+  }
   changed.notify_all();
 }
 
@@ -243,14 +242,14 @@ void unload(void* device, void* handle) {
 }
 
 int open_queue(void* device, uint32_t engine, void** result, uint32_t* number, aipu_device_error* error) {
-  auto queue = std::unique_ptr<Queue>(new Queue{remote(device)});
   Frame reply;
   const uint32_t there = engine == 0 ? 1 : 0;
-  const int code = queue->remote.call(Op::kOpenQueue, Frame().put(there), &reply, error);
+  const int code = remote(device).call(Op::kOpenQueue, Frame().put(there), &reply, error);
   if (code != 0) return code;
-  *number = queue->number = reply.get<uint32_t>();
+  *number = reply.get<uint32_t>();
+  auto queue = std::make_unique<Queue>(remote(device), *number);
   const std::lock_guard lock(queue->remote.mutex);
-  queue->remote.queues[queue->number] = queue.get();
+  queue->remote.table.queues[*number] = queue.get();
   *result = queue.release();
   return 0;
 }
@@ -260,7 +259,7 @@ void close_queue(void* handle) {
   Frame reply;
   (void)queue->remote.call(Op::kCloseQueue, Frame().put(queue->number), &reply, nullptr);
   const std::lock_guard lock(queue->remote.mutex);
-  queue->remote.queues.erase(queue->number);
+  queue->remote.table.queues.erase(queue->number);
 }
 
 int submit(void* handle, const aipu_device_command* commands, uint32_t count, uint32_t command_bytes,
@@ -296,27 +295,7 @@ int wait(void* handle, aipu_device_event event, int64_t deadline_ns, aipu_device
          aipu_device_error* error) {
   Remote& device = remote(handle);
   std::unique_lock lock(device.mutex);
-  const auto found = device.queues.find(event.queue);
-  if (found == device.queues.end() || event.command == 0) return 0;
-  Queue& queue = *found->second;
-  const auto left_out = [&] { return event.command >= queue.left_out_first && event.command <= queue.left_out_last; };
-  const auto is_over = [&] { return device.gone || event.command <= queue.done || queue.code != 0 || left_out(); };
-  if (deadline_ns == INT64_MAX) {
-    device.changed.wait(lock, is_over);
-  } else {
-    const std::chrono::steady_clock::time_point until{std::chrono::nanoseconds(deadline_ns)};
-    if (!device.changed.wait_until(lock, until, is_over)) return AIPU_DEVICE_NOT_YET;
-  }
-  *failed = event;
-  if (left_out()) {
-    std::snprintf(error->message, sizeof error->message, "the command was left out");
-    return AIPU_INVALID_ARGUMENT;
-  }
-  if (event.command <= queue.done) return 0;
-  if (queue.code == 0) return Remote::fail("its process is gone", error);
-  *failed = queue.failed;
-  std::snprintf(error->message, sizeof error->message, "%s", queue.message.c_str());
-  return queue.code;
+  return device.table.wait(lock, device.changed, event, deadline_ns, failed, error);
 }
 
 void cancel(void* handle) {
@@ -325,12 +304,7 @@ void cancel(void* handle) {
   (void)queue.remote.call(Op::kCancel, Frame().put(queue.number), &reply, nullptr);
   const std::lock_guard lock(queue.remote.mutex);
   queue.waiting.clear();
-  if (queue.done < queue.submitted) {
-    queue.left_out_first = queue.done + 1;
-    queue.left_out_last = queue.submitted;
-  }
-  queue.done = queue.submitted;
-  queue.code = 0;
+  queue.cancel();
 }
 
 int64_t clock_ns(void* device) {

@@ -7,19 +7,18 @@
 // Commands are done within submit(), by the thread that submits them. That engines work side by side is a matter of
 // virtual time, for which each command says what it takes; here it would only be threads that wait for each other.
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <vector>
 
+#include "runtime/backends/device_model.h"
 #include "runtime/backends/native_module.h"
+#include "runtime/backends/queue_progress.h"
 #include "runtime/backends/x2/core.h"
 #include "runtime/base/guarded.h"
 #include "runtime/base/meter.h"
@@ -34,11 +33,6 @@ constexpr npu_timing::Machine kMachine = npu_timing::kX2Machine;
 constexpr uint64_t kFar = uint64_t{1} << 55;
 constexpr uint32_t kTecEngine = 0;
 
-int tell(const Status& status, aipu_device_error* error) {
-  std::snprintf(error->message, sizeof error->message, "%s", status.message().c_str());
-  return static_cast<int>(status.code());
-}
-
 struct Module {
   explicit Module(NativeModule loaded) : native(std::move(loaded)) {}
   NativeModule native;
@@ -49,19 +43,13 @@ struct Module {
 struct Device;
 
 // What the runtime knows of a queue is what the interface says: one thread at a time submits and cancels, any waits.
-struct Queue {
+struct Queue : QueueProgress {
   Device& device;
-  const uint32_t number;
   std::unique_ptr<X2Core> core;           // of the engine tec
   std::vector<unsigned long long> words;  // of the launch at hand, with addresses of this process
 
-  // Under the device's mutex.
-  uint64_t submitted = 0, done = 0;
-  uint64_t left_out_first = 1, left_out_last = 0;  // by the last cancel()
-  int code = 0;                                    // of the error that has stopped it
-  aipu_device_error error = {};
-  aipu_device_event failed = {};
-
+  Queue(Device& its_device, uint32_t its_number, std::unique_ptr<X2Core> its_core)
+      : QueueProgress(its_number), device(its_device), core(std::move(its_core)) {}
   void play(const aipu_device_command& command);
   Status run(const aipu_device_command& command);
   Status launch(const aipu_device_command& command);
@@ -71,8 +59,7 @@ struct Device {
   aipu_device_services services = {};
   std::mutex mutex;
   std::condition_variable changed;
-  std::map<uint32_t, Queue*> queues;
-  uint32_t last_queue = 0;
+  QueueTable table;
   uint32_t generation = fork_generation();
 
   // In a child made by fork() a thread may have held it that is not there.
@@ -84,24 +71,7 @@ struct Device {
     }
     return std::unique_lock(mutex);
   }
-
-  enum class State { kPending, kDone, kFailed };
-  // Needs the mutex. Who failed, where it did: `of`.
-  State state(const aipu_device_event& event, const Queue** of) const {
-    const auto found = queues.find(event.queue);
-    if (event.command == 0 || found == queues.end()) return State::kDone;
-    const Queue& queue = *found->second;
-    *of = &queue;
-    if (event.command >= queue.left_out_first && event.command <= queue.left_out_last) return State::kFailed;
-    if (event.command <= queue.done) return State::kDone;
-    return queue.code != 0 ? State::kFailed : State::kPending;
-  }
 };
-
-int tell_left_out(aipu_device_error* error) {
-  std::snprintf(error->message, sizeof error->message, "the command was left out");
-  return static_cast<int>(ErrorCode::kInvalidArgument);
-}
 
 template <typename T = std::byte>
 T* near(uint64_t address) {
@@ -113,18 +83,15 @@ void Queue::play(const aipu_device_command& command) {
     auto lock = device.lock();
     ++submitted;
     if (code != 0) return;
-    const Queue* of = nullptr;
-    auto ready = Device::State::kDone;
-    for (uint32_t w = 0; w < command.wait_count && ready == Device::State::kDone; ++w) {
+    const QueueProgress* of = nullptr;
+    auto ready = QueueTable::State::kDone;
+    for (uint32_t w = 0; w < command.wait_count && ready == QueueTable::State::kDone; ++w) {
       // Another thread may be doing what has been submitted to another queue.
-      device.changed.wait(lock,
-                          [&] { return (ready = device.state(command.waits[w], &of)) != Device::State::kPending; });
+      device.changed.wait(
+          lock, [&] { return (ready = device.table.state(command.waits[w], &of)) != QueueTable::State::kPending; });
     }
-    if (ready == Device::State::kFailed) {
-      const bool has_error = of->code != 0;
-      if (has_error) error = of->error;
-      code = has_error ? of->code : tell_left_out(&error);
-      failed = has_error ? of->failed : aipu_device_event{number, 0, submitted};
+    if (ready == QueueTable::State::kFailed) {
+      stop_as(*of);
       device.changed.notify_all();
       return;
     }
@@ -136,8 +103,7 @@ void Queue::play(const aipu_device_command& command) {
   if (status.ok()) {
     done = submitted;
   } else {
-    code = tell(status, &error);
-    failed = {number, 0, submitted};
+    stop(status);
   }
   device.changed.notify_all();
 }
@@ -239,7 +205,6 @@ int allocate(void*, uint32_t space, uint64_t bytes, uint64_t* address, aipu_devi
 void free_memory(void*, uint32_t, uint64_t address) { std::free(near(address)); }
 
 Status load_module(const aipu_device_model& model, void** result) {
-  std::vector<aipu_backend_kernel> kernels;
   for (uint32_t i = 0; i < model.kernel_count; ++i) {
     const aipu_device_kernel& kernel = model.kernels[i];
     if (kernel.lsram_bytes > kMachine.lsram_bytes || kernel.shared_bytes > kMachine.shared_bytes) {
@@ -247,17 +212,9 @@ Status load_module(const aipu_device_model& model, void** result) {
                                  kernel.shared_bytes, " bytes of shared memory; an X2_1204 has ", kMachine.lsram_bytes,
                                  " per TEC and ", kMachine.shared_bytes));
     }
-    kernels.push_back({kernel.name, kernel.argument_count, kernel.pointer_arguments, kernel.lsram_bytes,
-                       kernel.shared_bytes, kernel.uses_barrier, kernel.tir, kernel.tir_bytes});
   }
-  aipu_backend_model shown = {};
-  shown.target = model.target;
-  shown.required_cpu_features = model.required_cpu_features;
-  shown.required_cpu_feature_count = model.required_cpu_feature_count;
-  shown.native_module = model.native_module;
-  shown.native_module_bytes = model.native_module_bytes;
-  shown.kernels = kernels.data();
-  shown.kernel_count = model.kernel_count;
+  std::vector<aipu_backend_kernel> kernels;
+  const aipu_backend_model shown = as_backend_model(model, &kernels);
   AIPU_ASSIGN_OR_RETURN(NativeModule native, NativeModule::load(shown));
   auto module = std::make_unique<Module>(std::move(native));
   module->kernels = model.kernels;
@@ -281,8 +238,8 @@ Status make_queue(Device& device, uint32_t engine, void** queue, uint32_t* numbe
     AIPU_RETURN_IF_ERROR(core->open());
   }
   const auto lock = device.lock();
-  auto result = std::unique_ptr<Queue>(new Queue{device, ++device.last_queue, std::move(core), {}});
-  device.queues.emplace(result->number, result.get());
+  auto result = std::make_unique<Queue>(device, ++device.table.last_number, std::move(core));
+  device.table.queues.emplace(result->number, result.get());
   *number = result->number;
   *queue = result.release();
   return {};
@@ -296,19 +253,14 @@ int open_queue(void* device, uint32_t engine, void** queue, uint32_t* number, ai
 void cancel(void* handle) {
   Queue& queue = *static_cast<Queue*>(handle);
   const auto lock = queue.device.lock();
-  if (queue.done < queue.submitted) {
-    queue.left_out_first = queue.done + 1;
-    queue.left_out_last = queue.submitted;
-  }
-  queue.done = queue.submitted;
-  queue.code = 0;
+  queue.cancel();
   queue.device.changed.notify_all();
 }
 
 void close_queue(void* handle) {
   const std::unique_ptr<Queue> queue(static_cast<Queue*>(handle));
   const auto lock = queue->device.lock();
-  queue->device.queues.erase(queue->number);
+  queue->device.table.queues.erase(queue->number);
 }
 
 int submit(void* handle, const aipu_device_command* commands, uint32_t command_count, uint32_t command_bytes,
@@ -327,20 +279,7 @@ int wait(void* handle, aipu_device_event event, int64_t deadline_ns, aipu_device
          aipu_device_error* error) {
   Device& device = *static_cast<Device*>(handle);
   auto lock = device.lock();
-  const Queue* of = nullptr;
-  auto state = Device::State::kPending;
-  const auto is_over = [&] { return (state = device.state(event, &of)) != Device::State::kPending; };
-  if (deadline_ns == INT64_MAX) {
-    device.changed.wait(lock, is_over);
-  } else {
-    const std::chrono::steady_clock::time_point until{std::chrono::nanoseconds(deadline_ns)};
-    if (!device.changed.wait_until(lock, until, is_over)) return AIPU_DEVICE_NOT_YET;
-  }
-  if (state == Device::State::kDone) return 0;
-  *failed = of->code != 0 ? of->failed : event;
-  if (of->code == 0) return tell_left_out(error);
-  *error = of->error;
-  return of->code;
+  return device.table.wait(lock, device.changed, event, deadline_ns, failed, error);
 }
 
 int64_t clock_ns(void*) { return steady_now_ns(); }
