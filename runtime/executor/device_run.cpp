@@ -1,10 +1,10 @@
 // Runs on a device with memory and queues of its own (backends/device_api.h): copies of the engine dma and launches of
 // the engine tec go into queues with what they wait for. A command of the host waits for the events of those that it
-// says, no others; the session waits for all at the end. Inputs are copied to the device beside the commands that do
-// not read them, outputs back from it.
+// says, no others; what comes behind it and does not wait for it is submitted before it. The session waits for all at
+// the end. Inputs are copied to the device beside the commands that do not read them, outputs back from it.
 //
-// Batch loops are run for all samples at once, as the commands stand: what they are for is the caches of a CPU. Bodies
-// of loops and branches begin and end with empty queues, as each iteration takes over the memory of the one before it.
+// Batch loops are run for all samples at once, as the commands stand: what they are for is the caches of a CPU. The body
+// of a loop or a branch ends when its own commands have, as each iteration takes over the memory of the one before it.
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -43,7 +43,11 @@ struct Session::Impl::DeviceRun {
     record = {{}, {}, -1, {trace.model, trace.program, trace.command->index}, session, trace, {}};
     return record;
   }
-  void clear() { used = looked = 0; }
+  void forget(size_t first) {
+    used = first;
+    looked = std::min(looked, first);
+  }
+  void clear() { forget(0); }
 };
 
 void Session::Impl::CloseDeviceRun::operator()(DeviceRun* run) const { delete run; }
@@ -61,11 +65,11 @@ Status Session::Impl::open_on_device() {
 
 // Bodies have their own commands.
 void Session::Impl::open_device_tables() {
-  for (uint32_t p = 0; p < state.tables.programs.size(); ++p) {
-    const fb::Program& buffers = *items(root.programs())[p];
-    device_events.emplace_back();
-    device_events.back()[DeviceQueues::kLaunches].resize(items(buffers.tec()).size());
-    device_events.back()[DeviceQueues::kCopies].resize(items(buffers.dma()).size());
+  for (const auto& commands : state.tables.programs) {
+    auto& buffers = device_buffers.emplace_back();
+    for (const ModelTables::ScheduledCommand& command : commands) {
+      if (command.engine != fb::Engine::kHost) buffers[static_cast<size_t>(command.engine)].push_back({&command, {}});
+    }
   }
   sent.resize(inputs.size() + outputs.size());
 }
@@ -78,8 +82,10 @@ Status Session::Impl::run_on_device(uint32_t program) {
     on_device->queues->cancel();
     on_device->clear();
   }
+  const size_t first = on_device->used;
   Status status = is_all ? send_inputs() : Status();
   if (status.ok()) status = play_on_device(program);
+  if (status.ok() && !is_all && time == nullptr) return settle_since(first);
   if (status.ok() && is_all) status = fetch_outputs();
   // What has been submitted before is what fails first.
   Status submitted = settle();
@@ -164,16 +170,45 @@ Status Session::Impl::send_pieces() {
 }
 
 Status Session::Impl::play_on_device(uint32_t program) {
+  Turns turns = {};
   for (const auto& command : state.tables.programs[program]) {
+    uint32_t& turn = turns[static_cast<size_t>(command.engine)];
+    if (command.index < turn) continue;  // submitted before its turn
     if (command.stage != current_stage) AIPU_RETURN_IF_ERROR(activate(command.stage));
-    StagePlan& plan = *active[command.stage];
-    const Step& step = plan.steps[command.slot];
-    if (step.error != Step::kFine)
-      return Status(plan.errors[step.error]).context(command_text(state, program, command));
-    AIPU_RETURN_IF_ERROR(check_time());
-    collect_waits(program, command, plan, step);
-    AIPU_RETURN_IF_ERROR(command.engine == fb::Engine::kHost ? run_host_on_device(program, command, plan, step)
-                                                             : enqueue(program, command, plan, step));
+    // In virtual time nothing is gained by that.
+    if (command.engine == fb::Engine::kHost && time == nullptr) AIPU_RETURN_IF_ERROR(submit_ahead(program, turns));
+    AIPU_RETURN_IF_ERROR(play_command(program, command));
+    turn = command.index + 1;
+  }
+  return {};
+}
+
+Status Session::Impl::play_command(uint32_t program, const ModelTables::ScheduledCommand& command) {
+  StagePlan& plan = *active[command.stage];
+  const Step& step = plan.steps[command.slot];
+  if (step.error != Step::kFine) return Status(plan.errors[step.error]).context(command_text(state, program, command));
+  AIPU_RETURN_IF_ERROR(check_time());
+  collect_waits(program, command, plan, step);
+  return command.engine == fb::Engine::kHost ? run_host_on_device(program, command, plan, step)
+                                             : enqueue(program, command, plan, step);
+}
+
+// Of each engine, the commands that do not wait for one of the host that is still to come.
+Status Session::Impl::submit_ahead(uint32_t program, Turns& turns) {
+  const auto may_go = [&](const ModelTables::ScheduledCommand& command) {
+    if (command.stage != current_stage || active[current_stage]->steps[command.slot].error != Step::kFine) return false;
+    bool all = true;
+    for_each_wait(root, program, command,
+                  [&](const fb::Wait& wait) { all &= wait.command() < turns[static_cast<size_t>(wait.engine())]; });
+    return all;
+  };
+  for (bool more = true; more;) {
+    more = false;
+    for (size_t engine = 0; engine < device_buffers[program].size(); ++engine) {
+      const auto& buffer = device_buffers[program][engine];
+      for (uint32_t& turn = turns[engine]; turn < buffer.size() && may_go(*buffer[turn].command); ++turn, more = true)
+        AIPU_RETURN_IF_ERROR(play_command(program, *buffer[turn].command));
+    }
   }
   return {};
 }
@@ -184,7 +219,7 @@ void Session::Impl::collect_waits(uint32_t program, const ModelTables::Scheduled
   waits.clear();
   for_each_wait(root, program, command, [&](const fb::Wait& wait) {
     if (wait.engine() != fb::Engine::kHost)
-      waits.push_back(device_events[program][static_cast<size_t>(wait.engine())][wait.command()]);
+      waits.push_back(device_buffers[program][static_cast<size_t>(wait.engine())][wait.command()].event);
   });
   if (parent != nullptr || stages_pieces()) return;  // all is there
   if (const uint32_t last = last_sent(plan, step); last > 0) waits.push_back(sent[last - 1]);
@@ -251,7 +286,7 @@ Status Session::Impl::enqueue(uint32_t program, const ModelTables::ScheduledComm
   if (is_launch && !step.left_out) trace.threads = std::min(step.max_tecs, tecs);
   trace.operations = is_launch ? step.operations : 0;
   if (options.profile || time != nullptr) trace.bytes = bytes_of(command, call);
-  aipu_device_event& event = device_events[program][static_cast<size_t>(command.engine)][command.index];
+  aipu_device_event& event = device_buffers[program][static_cast<size_t>(command.engine)][command.index].event;
   if (is_launch && step.left_out) return enqueue_zeros(call, trace, &event);
   aipu_device_command row = is_launch ? launch_of(call) : copy_of(call);
   if (!is_launch && row.rows == 0) row.width = 0;  // nothing to do, but others may wait for it
@@ -322,23 +357,48 @@ Status Session::Impl::settle() {
   }
   const bool failed = !status.ok();
   if (failed) queues.cancel();
+  for (size_t i = 0; failed && !outcome.is_late && i < on_device->used; ++i) {
+    const DeviceRun::Record& record = on_device->records[i];
+    if (record.event.queue != outcome.failed.queue || record.event.command != outcome.failed.command) continue;
+    status = std::move(status).context(command_text(*record.trace.model, record.trace.program, *record.trace.command));
+  }
+  Status fault = take_records(0);
+  if (fault.ok()) return status;
+  if (!failed) queues.cancel();
+  return fault;
+}
+
+// Waits for what has been submitted since there were so many records, for nothing else unless there is an error.
+Status Session::Impl::settle_since(size_t first) {
+  AIPU_RETURN_IF_ERROR(on_device->queues->submit_all());
+  waits.clear();
+  for (size_t i = on_device->used; i-- > first;) {
+    const aipu_device_event& event = on_device->records[i].event;
+    const auto same_queue = [&](const aipu_device_event& later) { return later.queue == event.queue; };
+    if (event.command != 0 && std::none_of(waits.begin(), waits.end(), same_queue)) waits.push_back(event);
+  }
+  for (const aipu_device_event& event : waits) {
+    const DeviceQueues::Outcome outcome = on_device->queues->wait_for(event, deadline_ns);
+    if (!outcome.status.ok() || outcome.is_late) return settle();  // says what it was
+  }
+  const bool has_fault = std::any_of(on_device->records.begin() + static_cast<std::ptrdiff_t>(first),
+                                     on_device->records.begin() + static_cast<std::ptrdiff_t>(on_device->used),
+                                     [](const DeviceRun::Record& record) { return record.fault.code != 0; });
+  return has_fault ? settle() : take_records(first);
+}
+
+// What the device has written about commands that are done: faults, which end it, and times.
+Status Session::Impl::take_records(size_t first) {
   const int64_t offset = options.profile ? steady_now_ns() - device->driver().clock_ns(device->handle()) : 0;
-  const auto same = [](const aipu_device_event& a, const aipu_device_event& b) {
-    return a.queue == b.queue && a.command == b.command;
-  };
-  for (size_t i = 0; i < on_device->used; ++i) {
+  Status fault;
+  for (size_t i = first; i < on_device->used && fault.ok(); ++i) {
     DeviceRun::Record& record = on_device->records[i];
     TraceEvent& trace = record.trace;
     if (record.fault.code != 0) {
       const aipu_fault_record found = {record.fault.code, record.fault.value, record.fault.limit};
-      if (Status stop = record.session->fault_status(trace.program, *trace.command, found); !stop.ok()) {
-        if (!failed) queues.cancel();
-        on_device->clear();
-        return stop;
-      }
+      fault = record.session->fault_status(trace.program, *trace.command, found);
+      if (!fault.ok()) break;
     }
-    if (failed && !outcome.is_late && record.event.command != 0 && same(record.event, outcome.failed))
-      status = std::move(status).context(command_text(*trace.model, trace.program, *trace.command));
     if (record.event.command != 0 && time != nullptr) {
       Impl& session = *record.session;
       const int64_t start = session.ready_at(trace.program, *trace.command);
@@ -350,8 +410,8 @@ Status Session::Impl::settle() {
     }
     if (options.profile && (record.event.command == 0 || record.times.end_ns != 0)) events.push_back(trace);
   }
-  on_device->clear();
-  return status;
+  on_device->forget(first);
+  return fault;
 }
 
 Status Session::Impl::get(void* destination, const void* source, size_t bytes) const {

@@ -143,13 +143,22 @@ struct Session::Impl {
   Status stage_pieces();
   std::byte* on_piece(const void* data) const;
   Status send_pieces();
-  std::vector<std::array<std::vector<aipu_device_event>, 2>> device_events;  // per program, engine, command
-  std::vector<aipu_device_event> waits;                                      // of the command at hand
+  // Per program and engine, the commands of its buffer.
+  struct DeviceCommand {
+    const ModelTables::ScheduledCommand* command;
+    aipu_device_event event;
+  };
+  std::vector<std::array<std::vector<DeviceCommand>, 2>> device_buffers;
+  std::vector<aipu_device_event> waits;  // of the command at hand
+  // Of a program, by engine: the command whose turn it is.
+  using Turns = std::array<uint32_t, 3>;
   bool is_staged() const { return device != nullptr && parent == nullptr; }
   Status open_on_device();
   void open_device_tables();
   Status run_on_device(uint32_t program);
   Status play_on_device(uint32_t program);
+  Status play_command(uint32_t program, const ModelTables::ScheduledCommand& command);
+  Status submit_ahead(uint32_t program, Turns& turns);
   Status send_inputs();
   Status fetch_outputs();
   uint32_t last_sent(StagePlan& plan, const Step& step) const;
@@ -164,6 +173,8 @@ struct Session::Impl {
   aipu_device_command launch_of(const ::aipu::runtime::Call& call) const;
   static aipu_device_command copy_of(const ::aipu::runtime::Call& call);
   Status settle();
+  Status settle_since(size_t first);
+  Status take_records(size_t first);
   // Between memory of the host's and that of tensors, or within the latter.
   Status get(void* destination, const void* source, size_t bytes) const;
   Status put(void* destination, const void* source, size_t bytes) const;

@@ -330,6 +330,47 @@ TEST_F(DeviceSession, TheHostWaitsOnlyForWhatItsCommandsSay) {
   EXPECT_TRUE(beside) << "the last kernel has ended before the copy has";
 }
 
+// Two branches, then a copy that takes 150 ms and does not wait for them: it is submitted before the branches are
+// entered, and neither of them waits for it.
+TEST_F(DeviceSession, WhatDoesNotWaitForABranchRunsBesideIt) {
+  ModelBuilder b = test::branch_model();
+  const uint32_t c = 0, x_index = 1, y = 2, zero = b.constant(0), four = b.constant(4), many = b.constant(1 << 20);
+  const uint32_t rows = b.constant(150 * 1000), n = b.constant(8);
+  const uint32_t slow = b.tensor("slow", DType::kF32, {rows}, fb::TensorKind::kOutput);
+  b.programs.resize(5);
+  b.host(fb::HostOp::kIf, c, 3, 4);
+  for (const uint32_t branch : {3u, 4u}) {
+    b.launch(0, {b.pointer(x_index, false, zero), b.pointer(y, true, zero), b.number(n), b.word(5.0f)}, many, branch);
+  }
+  for (auto& branch : std::span(b.programs).subspan(1)) branch.tec_operations = {b.constant(2000)};
+  b.copy(slow, zero, x_index, zero, four, rows, four, zero);
+  SessionOptions options;
+  options.profile = true;
+  const auto x = some_values(8);
+  const std::vector<int64_t> shape = {8}, scalar = {1};
+  const bool yes = true;
+  const std::vector<TensorView> inputs = {{DType::kBool, scalar, &yes}, {DType::kF32, shape, x.data()}};
+  auto here = open(b, "host"), session = open(b, "delay", options);
+  ASSERT_TRUE(here.ok() && session.ok()) << here.status().message() << session.status().message();
+  const Outcome expected = run(**here, inputs);
+  bool beside = false;
+  for (int attempt = 0; attempt < 5 && !beside; ++attempt) {  // other processes may hold a thread up
+    (*session)->clear_profile();
+    EXPECT_TRUE(run(**session, inputs) == expected);
+    std::vector<int64_t> branch_ends;
+    int64_t begin = 0, end = 0;
+    for (const auto& row : (*session)->profile()) {
+      if (row.engine == "tec") branch_ends.push_back(row.start_ns + row.duration_ns);
+      if (row.engine != "dma") continue;
+      begin = row.start_ns;
+      end = row.start_ns + row.duration_ns;
+    }
+    ASSERT_EQ(branch_ends.size(), 2u);
+    beside = begin < branch_ends[0] && branch_ends[1] < end;
+  }
+  EXPECT_TRUE(beside) << "the copy has begun before the first branch has ended, the second has ended before the copy";
+}
+
 // A kernel that cannot go on ends the run with its own words, whatever the host would make of what it left.
 TEST_F(DeviceSession, FaultsComeBeforeWhatTheHostMakesOfThem) {
   for (const char* device : {"delay", "remote", "x2"}) {
@@ -393,6 +434,24 @@ const aipu_kernel_module* aipu_kernel_module_v1(void) { return &kModule; }
   EXPECT_EQ(expected[11], 11);
   EXPECT_EQ(folded(on_x2(b), "x2"), expected);
   EXPECT_EQ(folded(b, "remote"), expected);
+}
+
+// An output in the caller's memory stays as it is where no kernel writes it.
+TEST_F(DeviceSession, WhatNoKernelWritesStays) {
+  ModelBuilder b = test::chain_model();
+  const uint32_t zero = b.constant(0), one = b.constant(1), four = b.constant(4), eight = b.constant(8);
+  const uint32_t x = 0, rest = b.tensor("rest", DType::kF32, {eight}, fb::TensorKind::kOutput);
+  b.copy(rest, four, x, zero, four, one, four, four);
+  const auto values = some_values(8);
+  const std::vector<int64_t> shape = {2, 4};
+  for (const char* device : {"host", "remote", "x2"}) {
+    auto session = open(std::string_view(device) == "x2" ? on_x2(b) : b, device);
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    std::vector<float> part(8, 9);
+    ASSERT_TRUE((*session)->bind_output(1, part.data(), 32).ok());
+    ASSERT_TRUE(run(**session, {{DType::kF32, shape, values.data()}}).status.ok());
+    EXPECT_THAT(part, ::testing::ElementsAre(9, values[0], 9, 9, 9, 9, 9, 9)) << device;
+  }
 }
 
 TEST_F(DeviceSession, ErrorsNameTheDevice) {

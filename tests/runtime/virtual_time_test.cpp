@@ -150,6 +150,36 @@ TEST_F(VirtualTimeTest, NobodyAsksAndNobodyKnows) {
   EXPECT_EQ(session->cycles(), std::nullopt);
 }
 
+// A line per engine and worker: samples of a batch that two threads share out.
+TEST_F(VirtualTimeTest, TheTraceHasALinePerWorker) {
+  LoadOptions load;
+  load.backend = "host";
+  const auto model = Model::from_bytes(test::looped_chain_model().build(), load);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  SessionOptions options;
+  options.threads = 2;
+  options.profile = true;
+  const auto session = Session::create(*model, options);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  const std::vector<float> x(4096 * 4, 1);
+  const std::vector<int64_t> shape = {4096, 4};
+  ASSERT_TRUE((*session)->bind_input(0, {DType::kF32, shape, x.data()}).ok());
+  std::map<uint32_t, int> commands;                                         // by worker
+  for (int attempt = 0; attempt < 200 && commands.size() < 2; ++attempt) {  // the second thread may come too late
+    (*session)->clear_profile();
+    ASSERT_TRUE((*session)->run().ok());
+    for (const auto& row : (*session)->profile()) ++commands[row.lane];
+  }
+  ASSERT_EQ(commands.size(), 2u);
+  const std::string path = ::testing::TempDir() + "aipu_worker_trace.json";
+  ASSERT_TRUE((*session)->write_profile(path).ok());
+  std::ifstream file(path);
+  const std::string json((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  EXPECT_THAT(json, HasSubstr("\"tid\":3,\"name\":\"thread_name\",\"args\":{\"name\":\"tec of worker 1\"}"));
+  EXPECT_THAT(json, HasSubstr("\"ph\":\"X\",\"tid\":0,"));
+  EXPECT_THAT(json, HasSubstr("\"ph\":\"X\",\"tid\":3,"));
+}
+
 TEST_F(VirtualTimeTest, TheTraceHasBothTimesAndAnArrowPerWait) {
   PlanBuilder plan;
   plan.launch(1000);
