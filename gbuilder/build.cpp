@@ -514,7 +514,8 @@ class Builder {
     input.kernels = kernels_;
     input.kernel_of = unit.kernel_of;
     input.target = target_.name;
-    input.tec_count = static_cast<uint32_t>(target_.tec_count());
+    input.tec_count = static_cast<uint32_t>(target_.all_tecs());
+    input.core_count = static_cast<uint32_t>(target_.core_count);
     input.batch_loops = target_.cache_bytes() > 0 &&
                         std::find(options_.disabled_passes.begin(), options_.disabled_passes.end(), kBatchLoops) ==
                             options_.disabled_passes.end();

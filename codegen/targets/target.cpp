@@ -134,9 +134,11 @@ Target compass(std::string name, int generation, std::string version, int cores,
   }
   target.dot_products = DotProducts::kAll;
   target.address_bits = 32;
+  // Each core has a port of its own to the memory that all of them see.
   target.costs = CostFigures{.commands = npu_timing::kX2};
+  target.costs->commands.global_bytes_per_cycle *= cores;
   target.memories = {
-      {.name = "ddr", .reach = Reach::kAll, .bytes_per_cycle = npu_timing::kX2.global_bytes_per_cycle},
+      {.name = "ddr", .reach = Reach::kAll, .bytes_per_cycle = target.costs->commands.global_bytes_per_cycle},
       {.name = "gsram", .reach = Reach::kCore, .bytes = int64_t{shared_kib} << 10},
       {.name = "lsram", .reach = Reach::kTec, .bytes = npu_timing::kX2Machine.lsram_bytes},
   };

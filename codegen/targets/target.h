@@ -71,7 +71,7 @@ struct Target {
 
   std::vector<TargetMemory> memories = {};  // at most one of each reach
   std::vector<TargetEngine> engines = {};   // at most one of each kind
-  int core_count = 1;                       // the TECs of one core run a kernel
+  int core_count = 1;  // whose TECs share a launch, unless they meet at barriers or in memory of the core
   std::optional<CostFigures> costs = {};    // of the timing model; none: it is not of this target
 
   std::string version = {};  // of Compass NPUs: "X2", "X3P", ...; else empty
@@ -87,6 +87,7 @@ struct Target {
   // Of the cache in front of tensors; 0: none.
   int64_t cache_bytes() const;
   int tec_count() const;  // per core; 0: as many as the runtime has workers
+  int all_tecs() const { return tec_count() * core_count; }
 
  private:
   int64_t bytes(Reach reach) const;

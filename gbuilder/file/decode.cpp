@@ -45,6 +45,7 @@ class Decoder {
                              list->first(), list->count()});
     });
     plan_.tec_count = model_.tec_count();
+    plan_.core_count = model_.core_count();
     each(model_.required_cpu_features(), [&](const auto* s) { result_.required_cpu_features.push_back(text(s)); });
     each(model_.strings(), [&](const auto* s) { plan_.strings.push_back(text(s)); });
     each(model_.origins(), [&](const auto* s) { plan_.origins.push_back(text(s)); });

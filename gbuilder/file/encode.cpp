@@ -109,7 +109,7 @@ class ModelBuilder {
     return fb::CreateModel(builder_, 1, producer, model_name, target, features, plan_.tec_count, sections, expressions,
                            symbols, tensors, inputs, outputs, kernels, arguments, waits, programs, strings, origins,
                            plan_.fast_math, batch_loops, calls, bodies, backend, description, properties, lists, costs,
-                           text_calls, string_pool);
+                           text_calls, string_pool, plan_.core_count);
   }
 
  private:

@@ -26,6 +26,7 @@ Result<Plan> Planner::run() {
   plan_.model_name = graph_.name;
   plan_.target = input_.target;
   plan_.tec_count = input_.tec_count;
+  plan_.core_count = input_.core_count;
   plan_.kernels = input_.kernels;
   plan_.origins.push_back("");  // commands that belong to no node
   origins_.emplace("", 0);
@@ -401,7 +402,9 @@ Status Planner::record_launch(size_t group, const kernels::KernelLaunch& launch,
     }
     body.arguments.push_back(argument);
   }
-  body.max_tecs = expr(launch.max_tecs);
+  const bool in_one_core = input_.core_count > 1 && (row.uses_barrier || row.shared_bytes > 0);
+  body.max_tecs =
+      expr(in_one_core ? graph::min(launch.max_tecs, int64_t{input_.tec_count / input_.core_count}) : launch.max_tecs);
   if (const Dim needed = needed_by(group); !(needed == Dim(1))) body.needed = expr(needed);
   if (row.reports_faults) body.faults = faults_of(group);
   command->body = std::move(body);

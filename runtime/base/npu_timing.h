@@ -67,9 +67,11 @@ inline Figures Figures::from(const double* numbers, size_t count) {
 // Of the model that the back end x2 is, and of the rows of targets that it runs.
 inline constexpr Figures kX2{};
 
-// What an X2_1204 has of TECs and their memories, which that model has too.
+// What a core of an X2_1204 has of TECs and their memories, which that model has too, and of cores as many as the
+// largest of its kind.
 struct Machine {
-  uint32_t tecs = 4;
+  uint32_t tecs = 4;  // per core
+  uint32_t cores = 4;
   uint32_t lsram_bytes = 32 << 10;    // per TEC
   uint32_t shared_bytes = 256 << 10;  // of all TECs of a core
 };

@@ -57,7 +57,8 @@ Status Session::Impl::open_on_device() {
   on_device = own_on_device.get();
   AIPU_ASSIGN_OR_RETURN(on_device->queues, DeviceQueues::open(*device));
   pool = std::make_shared<WorkerPool>(1);
-  tecs = device->tecs();
+  const uint32_t wanted = root.tec_count();
+  tecs = wanted == 0 ? device->tecs() : std::min(wanted, device->tecs());
   open_virtual_time();
   open_tables();
   return {};

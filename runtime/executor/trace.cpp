@@ -87,13 +87,20 @@ Session::ProfileRow profile_row(const TraceEvent& event) {
 // The lines of one kind of time, and the rows on them.
 class TraceWriter {
  public:
-  TraceWriter(int process, std::string_view name, std::string* json) : process_(process), json_(*json) {
+  TraceWriter(int process, std::string_view name, const fb::Model& model, std::string* json)
+      : process_(process), json_(*json) {
+    if (model.core_count() > 1) core_tecs_ = model.tec_count() / model.core_count();
     event(str_cat("\"ph\":\"M\",\"name\":\"process_name\",\"args\":{\"name\":", json_string(name), "}"));
   }
 
   // `start` and `duration` in nanoseconds.
+  // A launch is on the lines of all cores that share it.
   void add(const Session::ProfileRow& row, int64_t start, int64_t duration) {
-    event(str_cat("\"ph\":\"X\",\"tid\":", line_of(row), ",\"name\":", json_string(shortened(row.name)),
+    const uint32_t cores = row.engine == "tec" && core_tecs_ > 0 ? (row.threads + core_tecs_ - 1) / core_tecs_ : 1;
+    for (uint32_t core = 0; core < cores; ++core) add(row, core, start, duration);
+  }
+  void add(const Session::ProfileRow& row, uint32_t core, int64_t start, int64_t duration) {
+    event(str_cat("\"ph\":\"X\",\"tid\":", line_of(row, core), ",\"name\":", json_string(shortened(row.name)),
                   ",\"cat\":", json_string(row.engine), ",\"ts\":", microseconds(start),
                   ",\"dur\":", microseconds(duration), ",\"args\":{\"origin\":", json_string(shortened(row.origin)),
                   ",\"command\":", row.command, ",\"threads\":", row.threads, "}"));
@@ -112,12 +119,14 @@ class TraceWriter {
  private:
   void event(const std::string& fields) { json_ += str_cat(",\n{\"pid\":", process_, ",", fields, "}"); }
 
-  // One per engine and worker, named when it is first used.
-  uint32_t line_of(const Session::ProfileRow& row) {
+  // One per engine and worker or core, named when it is first used. Devices with cores have no workers.
+  uint32_t line_of(const Session::ProfileRow& row, uint32_t core = 0) {
     const uint32_t engine = row.engine == "tec" ? 0 : row.engine == "dma" ? 1 : 2;
-    const uint32_t line = row.lane * 3 + engine;
+    const uint32_t line = (row.lane + core) * 3 + engine;
     if (lines_.insert(line).second) {
-      const std::string name = row.lane == 0 ? std::string(row.engine) : str_cat(row.engine, " of worker ", row.lane);
+      std::string name(row.engine);
+      if (row.lane > 0) name += str_cat(" of worker ", row.lane);
+      if (core > 0) name += str_cat(" of core ", core);
       event(str_cat("\"ph\":\"M\",\"tid\":", line, ",\"name\":\"thread_name\",\"args\":{\"name\":", json_string(name),
                     "}"));
     }
@@ -125,6 +134,7 @@ class TraceWriter {
   }
 
   int process_;
+  uint32_t core_tecs_ = 0;  // 0: the device has no cores
   std::string& json_;
   std::set<uint32_t> lines_;
 };
@@ -156,7 +166,7 @@ Status write_trace(const std::string& path, const detail::ModelState& model,
                      "},\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":1,\"name\":\"process_labels\",\"args\":{\"labels\":" +
                      json_string(model.backend_name) + "}}";
   uint32_t arrows = 0;
-  TraceWriter real(1, "aipu", &json);
+  TraceWriter real(1, "aipu", model.root(), &json);
   for (const Session::ProfileRow& row : rows) {
     real.add(row, row.start_ns, row.duration_ns);
     for (const uint32_t wait : row.waits) {
@@ -167,7 +177,7 @@ Status write_trace(const std::string& path, const detail::ModelState& model,
   }
   const auto in_virtual_time = [](const Session::ProfileRow& row) { return row.cycles >= 0; };
   if (std::any_of(rows.begin(), rows.end(), in_virtual_time)) {
-    TraceWriter virtual_time(2, "virtual time, a nanosecond per cycle", &json);
+    TraceWriter virtual_time(2, "virtual time, a nanosecond per cycle", model.root(), &json);
     for (const Session::ProfileRow& row : rows) {
       virtual_time.add(row, row.start_cycles, row.cycles);
       for (const uint32_t wait : row.waits) {

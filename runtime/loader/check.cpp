@@ -160,6 +160,8 @@ Status Checker::check_kernels() {
   if (is_body_ && (kernels.size() != 0 || items(model_.sections()).size() != 0))
     return bad("it has kernels or sections of its own");
   if (model_.tec_count() > kMaxTecs) return bad("the model wants ", model_.tec_count(), " TECs; at most ", kMaxTecs);
+  if (model_.core_count() == 0 || model_.tec_count() % model_.core_count() != 0)
+    return bad("it has ", model_.tec_count(), " TECs in ", model_.core_count(), " cores");
   const auto figures = items(model_.cost_figures());
   for (uint32_t i = 0; i < figures.size(); ++i) {
     const bool may_be_none = i < npu_timing::kCommandFigures.size() &&

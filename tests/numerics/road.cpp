@@ -122,6 +122,7 @@ Result<std::map<std::string, Tensor>> run_road(const std::string& onnx_path,
   AIPU_ASSIGN_OR_RETURN(auto model, runtime::Model::load(build.output, load));
   runtime::SessionOptions session_options;
   session_options.threads = options.threads;
+  session_options.cycles = options.cycles != nullptr;
   AIPU_ASSIGN_OR_RETURN(auto session, runtime::Session::create(model, session_options));
   std::vector<std::vector<std::byte>> bytes(model->inputs().size());
   for (size_t i = 0; i < model->inputs().size(); ++i) {
@@ -132,6 +133,7 @@ Result<std::map<std::string, Tensor>> run_road(const std::string& onnx_path,
     AIPU_RETURN_IF_ERROR(session->bind_input(i, {dtype, given->second.shape, bytes[i].data()}));
   }
   AIPU_RETURN_IF_ERROR(session->run());
+  if (options.cycles != nullptr) *options.cycles = session->cycles().value_or(-1);
   std::map<std::string, Tensor> outputs;
   for (size_t i = 0; i < model->outputs().size(); ++i) {
     AIPU_ASSIGN_OR_RETURN(const runtime::TensorView view, session->output(i));

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -30,18 +31,12 @@ GuardedMemory::~GuardedMemory() {
   if (base_ != nullptr) ::munmap(base_, size_);
 }
 
-Status X2Core::open() {
+Status X2Cores::open() {
   AIPU_RETURN_IF_ERROR(shared_.allocate(kSharedBytes));
-  for (uint32_t t = 0; t < kTecs; ++t) {
-    AIPU_RETURN_IF_ERROR(lsram_[t].allocate(kLsramBytes));
-    contexts_[t] = {
-        static_cast<int>(t), 0,    lsram_[t].data(), kLsramBytes, shared_.data(), kSharedBytes, &X2Core::barrier,
-        &X2Core::print,      this, nullptr};
-  }
-  return start_threads();
+  return start_threads(kCoreTecs);
 }
 
-X2Core::~X2Core() {
+X2Cores::~X2Cores() {
   if (generation_ != fork_generation()) forget_threads();
   {
     const std::lock_guard lock(mutex_);
@@ -51,9 +46,9 @@ X2Core::~X2Core() {
   for (uint32_t t = 0; t < started_; ++t) ::pthread_join(threads_[t].handle, nullptr);
 }
 
-Status X2Core::launch(const Launch& launch) {
+Status X2Cores::launch(const Launch& launch) {
   if (generation_ != fork_generation()) forget_threads();
-  if (started_ < kTecs) AIPU_RETURN_IF_ERROR(start_threads());
+  AIPU_RETURN_IF_ERROR(start_threads(std::max(launch.tecs, kCoreTecs)));
   // What the kernel may touch, and no more: most use no local memory at all, and a launch is to take microseconds.
   std::memset(shared_.data(), kPoison, launch.shared_bytes);
   for (uint32_t t = 0; t < launch.tecs; ++t) {
@@ -71,18 +66,31 @@ Status X2Core::launch(const Launch& launch) {
   return {};
 }
 
-// All four: TECs meet at barriers, so none can stand in for another.
-Status X2Core::start_threads() {
-  for (; started_ < kTecs; ++started_) {
+// All of them: TECs meet at barriers, so none can stand in for another.
+Status X2Cores::start_threads(uint32_t tecs) {
+  for (; started_ < tecs; ++started_) {
+    if (contexts_[started_].backend == nullptr) {
+      AIPU_RETURN_IF_ERROR(lsram_[started_].allocate(kLsramBytes));
+      contexts_[started_] = {static_cast<int>(started_),
+                             0,
+                             lsram_[started_].data(),
+                             kLsramBytes,
+                             shared_.data(),
+                             kSharedBytes,
+                             &X2Cores::barrier,
+                             &X2Cores::print,
+                             this,
+                             nullptr};
+    }
     Thread& thread = threads_[started_];
-    thread.core = this;
+    thread.cores = this;
     thread.tec = started_;
     const auto enter = [](void* self) -> void* {
-      static_cast<Thread*>(self)->core->serve(static_cast<Thread*>(self)->tec);
+      static_cast<Thread*>(self)->cores->serve(static_cast<Thread*>(self)->tec);
       return nullptr;
     };
     if (const int code = ::pthread_create(&thread.handle, nullptr, enter, &thread); code != 0) {
-      return out_of_range(str_cat("cannot start thread ", started_ + 1, " of the ", kTecs,
+      return out_of_range(str_cat("cannot start thread ", started_ + 1, " of the ", tecs,
                                   " that stand for TECs: ", std::strerror(code)));
     }
   }
@@ -90,7 +98,7 @@ Status X2Core::start_threads() {
 }
 
 // In a child made by fork(), which has none of them; what they waited for knows of waiters that are not there.
-void X2Core::forget_threads() {
+void X2Cores::forget_threads() {
   new (&mutex_) std::mutex;
   new (&start_) std::condition_variable;
   new (&finished_) std::condition_variable;
@@ -99,21 +107,21 @@ void X2Core::forget_threads() {
   generation_ = fork_generation();
 }
 
-void X2Core::barrier(const aipu_tec_context* context) {
-  static_cast<X2Core*>(context->backend)->barrier_->arrive_and_wait();
+void X2Cores::barrier(const aipu_tec_context* context) {
+  static_cast<X2Cores*>(context->backend)->barrier_->arrive_and_wait();
 }
 
-void X2Core::print(const aipu_tec_context* context, const char* text, unsigned long size) {
-  const aipu_device_services& services = static_cast<X2Core*>(context->backend)->services_;
+void X2Cores::print(const aipu_tec_context* context, const char* text, unsigned long size) {
+  const aipu_device_services& services = static_cast<X2Cores*>(context->backend)->services_;
   services.print(services.self, text, size);
 }
 
-void X2Core::run_as(const void* running) const {
+void X2Cores::run_as(const void* running) const {
   if (services_.struct_bytes > offsetof(aipu_device_services, run_as) && services_.run_as != nullptr)
     services_.run_as(services_.self, running);
 }
 
-void X2Core::serve(uint32_t tec) {
+void X2Cores::serve(uint32_t tec) {
   uint64_t seen = 0;
   std::unique_lock lock(mutex_);
   while (true) {

@@ -1,5 +1,5 @@
-// The TECs of one core of the model of X2_1204: four threads, each with 32 KiB of local memory that nothing else is
-// next to, and 256 KiB of shared memory.
+// The TECs of the cores of the model of X2_1204: four threads in each, each with 32 KiB of local memory that nothing
+// else is next to, and 256 KiB of shared memory for those of a core. Threads are started when a launch is for them.
 #pragma once
 
 #include <pthread.h>
@@ -37,21 +37,22 @@ class GuardedMemory {
 };
 
 // Used by one thread at a time.
-class X2Core {
+class X2Cores {
  public:
-  static constexpr uint32_t kTecs = npu_timing::kX2Machine.tecs;
+  static constexpr uint32_t kCoreTecs = npu_timing::kX2Machine.tecs;
+  static constexpr uint32_t kTecs = kCoreTecs * npu_timing::kX2Machine.cores;
 
-  explicit X2Core(const aipu_device_services& services) : services_(services) {}
-  X2Core(const X2Core&) = delete;
-  X2Core& operator=(const X2Core&) = delete;
-  ~X2Core();
-  // An error: the system has no memory, or no four threads.
+  explicit X2Cores(const aipu_device_services& services) : services_(services) {}
+  X2Cores(const X2Cores&) = delete;
+  X2Cores& operator=(const X2Cores&) = delete;
+  ~X2Cores();
+  // The first core. An error: the system has no memory, or no four threads.
   Status open();
 
   struct Launch {
     aipu_kernel_entry entry;
     const unsigned long long* words;
-    uint32_t tecs;                       // 1 to kTecs
+    uint32_t tecs;                       // 1 to kTecs; at most kCoreTecs if they share memory or meet at barriers
     uint32_t lsram_bytes, shared_bytes;  // that the kernel uses
     aipu_fault_record* fault;
     const void* running;  // aipu_device_command.running
@@ -60,7 +61,7 @@ class X2Core {
   Status launch(const Launch& launch);
 
  private:
-  Status start_threads();
+  Status start_threads(uint32_t tecs);
   void forget_threads();
   static void barrier(const aipu_tec_context* context);
   static void print(const aipu_tec_context* context, const char* text, unsigned long size);
@@ -80,7 +81,7 @@ class X2Core {
   bool stop_ = false;
   Launch launch_ = {};
   struct Thread {
-    X2Core* core = nullptr;
+    X2Cores* cores = nullptr;
     uint32_t tec = 0;
     pthread_t handle = {};
   };

@@ -37,6 +37,7 @@ struct Module {
   explicit Module(NativeModule loaded) : native(std::move(loaded)) {}
   NativeModule native;
   const aipu_device_kernel* kernels = nullptr;  // the caller's
+  uint32_t tecs = X2Cores::kCoreTecs;           // that its launches have
   npu_timing::Figures figures;
 };
 
@@ -45,11 +46,11 @@ struct Device;
 // What the runtime knows of a queue is what the interface says: one thread at a time submits and cancels, any waits.
 struct Queue : QueueProgress {
   Device& device;
-  std::unique_ptr<X2Core> core;           // of the engine tec
+  std::unique_ptr<X2Cores> cores;         // of the engine tec
   std::vector<unsigned long long> words;  // of the launch at hand, with addresses of this process
 
-  Queue(Device& its_device, uint32_t its_number, std::unique_ptr<X2Core> its_core)
-      : QueueProgress(its_number), device(its_device), core(std::move(its_core)) {}
+  Queue(Device& its_device, uint32_t its_number, std::unique_ptr<X2Cores> its_cores)
+      : QueueProgress(its_number), device(its_device), cores(std::move(its_cores)) {}
   void play(const aipu_device_command& command);
   Status run(const aipu_device_command& command);
   Status launch(const aipu_device_command& command);
@@ -144,7 +145,7 @@ Status Queue::run(const aipu_device_command& command) {
 }
 
 Status Queue::launch(const aipu_device_command& command) {
-  if (core == nullptr) return unsupported("this engine takes no launches");
+  if (cores == nullptr) return unsupported("this engine takes no launches");
   if (command.deadline_ns != INT64_MAX && steady_now_ns() >= command.deadline_ns)
     return out_of_range("the time for the run is over");
   const Module& module = *static_cast<const Module*>(command.module);
@@ -155,11 +156,12 @@ Status Queue::launch(const aipu_device_command& command) {
     if ((words[i] & kFar) == 0) return internal_error(str_cat("argument ", i, " is no address of the device's"));
     words[i] -= kFar;
   }
-  const uint32_t tecs = std::min(command.max_tecs, kMachine.tecs);
+  const bool in_one_core = kernel.uses_barrier != 0 || kernel.shared_bytes > 0;
+  const uint32_t tecs = std::min(command.max_tecs, in_one_core ? X2Cores::kCoreTecs : module.tecs);
   static_assert(sizeof(aipu_fault_record) == sizeof(aipu_device_fault));
   AIPU_RETURN_IF_ERROR(
-      core->launch({module.native.entry(command.kernel), words.data(), tecs, kernel.lsram_bytes, kernel.shared_bytes,
-                    reinterpret_cast<aipu_fault_record*>(command.fault), command.running}));
+      cores->launch({module.native.entry(command.kernel), words.data(), tecs, kernel.lsram_bytes, kernel.shared_bytes,
+                     reinterpret_cast<aipu_fault_record*>(command.fault), command.running}));
   if (command.cycles != nullptr)
     *command.cycles = module.figures.launch_cycles(command.operations, command.bytes, tecs);
   return {};
@@ -185,10 +187,10 @@ void properties(void*, aipu_device_properties* result) {
   // Launches have all of their core's and TECs' memories; there is nothing to allocate in them.
   static constexpr aipu_device_space kSpaces[] = {{"ddr", 0, 64, 0},
                                                   {"gsram", kMachine.shared_bytes, 64, 0},
-                                                  {"lsram", uint64_t{kMachine.tecs} * kMachine.lsram_bytes, 64, 0}};
+                                                  {"lsram", uint64_t{X2Cores::kTecs} * kMachine.lsram_bytes, 64, 0}};
   static constexpr aipu_device_engine kEngines[] = {
       {"tec", AIPU_DEVICE_TAKES_LAUNCHES, 1, 0}, {"dma", AIPU_DEVICE_TAKES_COPIES | AIPU_DEVICE_TAKES_TRANSFERS, 1, 0}};
-  *result = {sizeof *result, 3, kSpaces, kEngines, 2, 1, kMachine.tecs, 0, 0};
+  *result = {sizeof *result, 3, kSpaces, kEngines, 2, 1, X2Cores::kTecs, 0, 0};
 }
 
 int allocate(void*, uint32_t space, uint64_t bytes, uint64_t* address, aipu_device_error* error) {
@@ -218,6 +220,7 @@ Status load_module(const aipu_device_model& model, void** result) {
   AIPU_ASSIGN_OR_RETURN(NativeModule native, NativeModule::load(shown));
   auto module = std::make_unique<Module>(std::move(native));
   module->kernels = model.kernels;
+  if (model.tec_count != 0) module->tecs = std::min(model.tec_count, X2Cores::kTecs);
   if (model.struct_bytes > offsetof(aipu_device_model, cost_figures))
     module->figures = npu_timing::Figures::from(model.cost_figures, model.cost_figure_count);
   *result = module.release();
@@ -232,13 +235,13 @@ int load(void*, const aipu_device_model* model, void** result, aipu_device_error
 void unload(void*, void* module) { delete static_cast<Module*>(module); }
 
 Status make_queue(Device& device, uint32_t engine, void** queue, uint32_t* number) {
-  std::unique_ptr<X2Core> core;
+  std::unique_ptr<X2Cores> cores;
   if (engine == kTecEngine) {
-    core = std::make_unique<X2Core>(device.services);
-    AIPU_RETURN_IF_ERROR(core->open());
+    cores = std::make_unique<X2Cores>(device.services);
+    AIPU_RETURN_IF_ERROR(cores->open());
   }
   const auto lock = device.lock();
-  auto result = std::make_unique<Queue>(device, ++device.table.last_number, std::move(core));
+  auto result = std::make_unique<Queue>(device, ++device.table.last_number, std::move(cores));
   device.table.queues.emplace(result->number, result.get());
   *number = result->number;
   *queue = result.release();
