@@ -48,9 +48,16 @@ PYBIND11_MODULE(_native, module) {
       },
       "Of each element type of tensors: its name, its bits, its number in ONNX, and the type that holds an element of "
       "it where it is only stored, else its own name.");
+  // The names of files may be no UTF-8, which Python has as lone surrogates.
+  const auto utf8_of = [](const pybind11::str& text) {
+    return std::string(pybind11::bytes(text.attr("encode")("utf-8", "backslashreplace")));
+  };
   module.def(
-      "printable", [](const std::string& text) { return aipu::printable(text); }, pybind11::arg("text"),
-      "The text with what a terminal would act on written as \\xNN.");
+      "printable", [utf8_of](const pybind11::str& text) { return aipu::printable(utf8_of(text)); },
+      pybind11::arg("text"), "The text with what a terminal would act on written as \\xNN.");
+  module.def(
+      "printable_message", [utf8_of](const pybind11::str& text) { return aipu::printable_message(utf8_of(text)); },
+      pybind11::arg("text"), "printable() of an error: mistakes in a kernel's source stay lines.");
   aipu::python::bind_compile(module);
   aipu::python::bind_runtime(module);
   aipu::python::bind_lanes(module);

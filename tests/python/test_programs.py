@@ -3,6 +3,8 @@
 import importlib
 import io
 import json
+import os
+import pathlib
 
 import aipu
 import numpy as np
@@ -59,6 +61,30 @@ def test_errors(name, error, monkeypatch, capsys):
     assert ended_by(error, name, monkeypatch) == (2 if name == "aipu.bench compare" else 1)
     expected = "there is not enough memory" if isinstance(error, MemoryError) else "it broke"
     assert capsys.readouterr().err == f"{name}: {expected}\n"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_errors_do_not_speak_to_the_terminal(name, monkeypatch, capsys):
+    ended_by(ValueError("no item\n'\x1b[2J\udcff'"), name, monkeypatch)
+    assert capsys.readouterr().err == f"{name}: no item\\n'\\x1b[2J\\udcff'\n"
+
+
+def test_names_of_files_do_not_speak_to_the_terminal(capsys):
+    relu()
+    os.mkdir("items")
+    np.save("items/fine.npy", np.ones((1, 2), "float32"))
+    pathlib.Path(os.fsdecode(b"items/\x1b[2J\xff.npy")).write_bytes(b"nothing")
+    assert importlib.import_module("aipu.batch.__main__").main(["m.onnx", "items", "-o", "out", "-q"]) == 0
+    told = capsys.readouterr().out
+    assert "2 items: 1 results, 1 broken" in told and "broken: \\x1b[2J\\udcff" in told and "\x1b" not in told
+
+
+def test_results_are_told_to_people_or_programs(capsys):
+    for path, printed in ((None, "a\nb\n"), ("told.json", "a\nb\n"), ("-", '{\n "x": 1\n}\n')):
+        _arguments.tell_result(path, ["a", "b"], lambda: {"x": 1})
+        assert capsys.readouterr().out == printed
+    with open("told.json") as file:
+        assert json.load(file) == {"x": 1}
 
 
 def test_what_nobody_expects_is_not_hidden():

@@ -7,7 +7,9 @@ import ast
 import importlib
 import os
 import sys
-from typing import Any, Callable, Tuple
+from typing import Any, Callable, Dict, Iterable, Optional, TextIO, Tuple
+
+from . import _files, _native
 
 
 def function(text: str) -> Callable[..., Any]:
@@ -31,15 +33,63 @@ def constant(text: str) -> Tuple[str, Any]:
         raise argparse.ArgumentTypeError(f"expected NAME=NUMBER or NAME=[NUMBERS], found '{text}'") from None
 
 
+def add_item_arguments(parser: argparse.ArgumentParser) -> None:
+    """How the items of a data set become inputs."""
+    parser.add_argument(
+        "--preprocess", type=function, metavar="MODULE:FUNCTION", help="turns a path, or a table's row, into arrays"
+    )
+    parser.add_argument(
+        "--constant",
+        type=constant,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of an input that all items share",
+    )
+
+
+def add_build_arguments(parser: argparse._ActionsContainer) -> None:
+    """How a model that is given as ONNX is converted: :func:`build_options`."""
+    parser.add_argument("--target", metavar="NAME", help="of the conversion of an ONNX model (default: host)")
+    parser.add_argument("--fast-math", action="store_true", help="of the conversion")
+
+
+def build_options(options: argparse.Namespace) -> Dict[str, Any]:
+    """Those of :func:`aipu.build` that the command line has."""
+    given = {"target": options.target, "fast_math": options.fast_math}
+    return {name: value for name, value in given.items() if value}
+
+
+def add_result_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where what was found goes (:func:`tell_result`), and whether progress is shown."""
+    parser.add_argument("--json", metavar="FILE", help="everything, for programs (-: standard output)")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+
+
 def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     """What :func:`aipu._calibration.runs` is told about its data, and what is told of it afterwards."""
     parser.add_argument("--limit", type=int, metavar="N", help="items to take (default: all)")
-    parser.add_argument("--preprocess", type=function, metavar="MODULE:FUNCTION", help="turns a path into arrays")
-    parser.add_argument(
-        "--constant", type=constant, action="append", default=[], metavar="NAME=VALUE", help="an input that all share"
-    )
-    parser.add_argument("--json", metavar="FILE", help="everything, for programs (-: standard output)")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_item_arguments(parser)
+    add_result_arguments(parser)
+
+
+def print_lines(lines: Iterable[str], stream: Optional[TextIO] = None) -> None:
+    """Prints lines at once, to the standard output. What they quote from models and files cannot speak to the
+    terminal.
+    """
+    for line in lines:
+        print(_native.printable(line), file=stream)
+    (stream or sys.stdout).flush()
+
+
+def tell_result(path: Optional[str], lines: Iterable[str], told: Callable[[], Any]) -> None:
+    """Prints ``lines``, and writes ``told()`` as JSON to ``path``, if one is given. Where that is the standard output,
+    nothing else is printed. OSError.
+    """
+    if path != "-":
+        print_lines(lines)
+    if path:
+        _files.write_report(path, told())
 
 
 def run_program(name: str, body: Callable[[], int], *, interrupted: str = "interrupted", failed_code: int = 1) -> int:
@@ -54,5 +104,5 @@ def run_program(name: str, body: Callable[[], int], *, interrupted: str = "inter
         code, text = failed_code, str(error) or "there is not enough memory"
     except (ImportError, OSError, RuntimeError, TypeError, ValueError) as error:
         code, text = failed_code, str(error) or type(error).__name__
-    print(f"{name}: {text}", file=sys.stderr)
+    print(f"{name}: {_native.printable_message(text)}", file=sys.stderr)
     return code

@@ -25,7 +25,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 import numpy as np
 
 from . import _conversion
-from ._arguments import run_program
+from ._arguments import print_lines, run_program
 from .batch._sources import Rows
 from .bench import _options
 from .bench._data import Data, Image, data_of, load_all
@@ -367,12 +367,14 @@ def _run_program(options: argparse.Namespace) -> int:
         raw=options.raw,
     )
     if options.accuracy:
-        print(f"outputs are in {os.path.join(result.folder, ACCURACY)}")
+        print_lines([f"outputs are in {os.path.join(result.folder, ACCURACY)}"])
         return 0
-    print(f"{options.scenario}: {'VALID' if result.is_valid else 'INVALID'}; logs are in '{result.folder}'")
-    for name, value in result.summary.items():
-        if "latency" in name or "samples per second" in name.lower():
-            print(f"  {name}: {value}")
+    print_lines([f"{options.scenario}: {'VALID' if result.is_valid else 'INVALID'}; logs are in '{result.folder}'"])
+    print_lines(
+        f"  {name}: {value}"
+        for name, value in result.summary.items()
+        if "latency" in name or "samples per second" in name.lower()
+    )
     return 0 if result.is_valid else 1
 
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
-from .. import _files
-from .._arguments import constant, function, run_program
+from .._arguments import (
+    add_build_arguments,
+    add_item_arguments,
+    add_result_arguments,
+    build_options,
+    function,
+    run_program,
+    tell_result,
+)
 from . import Report, run
 from ._formats import FORMATS
 
@@ -31,54 +38,41 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--chunk", type=int, metavar="N", help="items that are written together (default: 8 batches)")
     parser.add_argument("--sessions", type=int, metavar="N", help="runs side by side (default: as many as CPUs)")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="of a run (default: 1)")
-    parser.add_argument(
-        "--preprocess", type=function, metavar="MODULE:FUNCTION", help="turns a path, or a table's row, into arrays"
-    )
+    add_item_arguments(parser)
     parser.add_argument(
         "--postprocess", type=function, metavar="MODULE:FUNCTION", help="turns a name and outputs into what is written"
     )
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="that load and preprocess (default: 2)")
     parser.add_argument("--processes", action="store_true", help="workers are processes, not threads")
-    parser.add_argument(
-        "--constant",
-        type=constant,
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="of an input that all items share",
-    )
     parser.add_argument("--outputs", metavar="NAME,...", help="the outputs to write (default: all)")
     parser.add_argument("--max-broken", type=int, metavar="N", help="ends the run after so many broken inputs")
     parser.add_argument("--on-disk-full", choices=["wait", "stop"], default="wait", help="default: wait for room")
     parser.add_argument("--restart", action="store_true", help="forget what earlier runs have done")
-    parser.add_argument("--target", metavar="NAME", help="of the conversion of an ONNX model (default: host)")
-    parser.add_argument("--fast-math", action="store_true", help="of the conversion")
-    parser.add_argument("--json", metavar="FILE", help="the report for programs (-: standard output)")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_build_arguments(parser)
+    add_result_arguments(parser)
     return parser
 
 
-def _tell(report: Report) -> None:
+def _lines(report: Report) -> Iterator[str]:
     skipped = f", of which {report.resumed_at:,} by earlier runs" if report.resumed_at else ""
-    print(
+    yield (
         f"{report.items:,} items{skipped}: {report.rows:,} results, {report.broken:,} broken; "
         f"{report.seconds:.1f} s, {report.items_per_second:,.1f} items/s"
     )
     for one in report.first_broken:
-        print(f"broken: {one.name}: {one.error}")
+        yield f"broken: {one.name}: {one.error}"
     if report.broken > len(report.first_broken):
-        print(f"... and {report.broken - len(report.first_broken):,} more")
+        yield f"... and {report.broken - len(report.first_broken):,} more"
     if report.broken:
-        print(f"all of them: {report.errors}")
+        yield f"all of them: {report.errors}"
 
 
-def _write_json(report: Report, path: str) -> None:
+def _told(report: Report) -> Dict[str, Any]:
     told = {name: value for name, value in vars(report).items() if name != "first_broken"}
-    _files.write_report(path, {**told, "items_per_second": report.items_per_second})
+    return {**told, "items_per_second": report.items_per_second}
 
 
 def _run(options: argparse.Namespace) -> int:
-    build = {"target": options.target, "fast_math": options.fast_math}
     report = run(
         options.model,
         options.inputs,
@@ -98,12 +92,9 @@ def _run(options: argparse.Namespace) -> int:
         on_disk_full=options.on_disk_full,
         restart=options.restart,
         progress=None if options.quiet else sys.stderr,
-        build={name: value for name, value in build.items() if value},
+        build=build_options(options),
     )
-    if options.json != "-":
-        _tell(report)
-    if options.json:
-        _write_json(report, options.json)
+    tell_result(options.json, _lines(report), lambda: _told(report))
     return 0
 
 

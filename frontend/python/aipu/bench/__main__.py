@@ -6,12 +6,12 @@ import argparse
 import dataclasses
 import sys
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 import numpy as np
 
 from .. import __version__, _files
-from .._arguments import run_program
+from .._arguments import add_build_arguments, build_options, print_lines, run_program, tell_result
 from .._progress import Progress
 from . import _history, _judge, _options, _page, _sweep
 from ._accuracy import accuracy
@@ -62,8 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     group.add_argument("--processes", type=int, default=1, metavar="N", help="measure in so many, one after the other")
     group.add_argument("--pin", metavar="CORES", help="stay on these cores, such as 0,2-3")
     group.add_argument("--numa", type=int, metavar="NODE", help="stay on the cores and memory of a NUMA node")
-    group.add_argument("--fast-math", action="store_true", help="convert with it")
-    group.add_argument("--target", metavar="NAME", help="of the conversion of an ONNX model (default: host)")
+    add_build_arguments(group)
     group.add_argument("--backend", metavar="NAME", help="back end that runs an aipu.bin")
     group.add_argument("--label", default="", help="kept in the results: of history, such as a commit")
     group.add_argument("--json", metavar="FILE", help="all that was measured (-: standard output)")
@@ -72,35 +71,29 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _build(options: argparse.Namespace) -> Dict[str, Any]:
-    """Options of the conversion."""
-    given = {"fast_math": options.fast_math, "target": options.target}
-    return {name: value for name, value in given.items() if value}
-
-
-def _tell(result: Comparison) -> None:
+def _lines(result: Comparison) -> Iterator[str]:
     shapes = ", ".join(f"{name} {dtype}{shape}" for name, dtype, shape in result.inputs)
-    print(f"{result.model}: {shapes}; {result.threads} thread(s)")
-    print(
+    yield f"{result.model}: {shapes}; {result.threads} thread(s)"
+    yield (
         f"  {'':14}{'median ms':>11}  {'95 % interval':>19} {'best':>9} {'p90':>9} {'p99':>9} {'runs':>7} {'turns':>5}"
     )
     for side in result.sides:
-        print(
+        yield (
             f"  {side.name:14}{side.median_ms:11.4f}  {side.low_ms:9.4f}..{side.high_ms:8.4f} {side.best_ms:9.4f} "
             f"{side.p90_ms:9.4f} {side.p99_ms:9.4f} {side.runs:7} {side.turns:5}"
         )
     for one in result.ratios:
         agreement = f"outputs agree within {one.error:.1e}" if one.agrees else f"OUTPUTS DIFFER by {one.error:.1e}"
-        print(
+        yield (
             f"  aipu is {one.ratio:.3f} times as fast as {one.against} ({one.low:.3f}..{one.high:.3f}: {one.verdict}); "
             f"{agreement}"
         )
     for name in result.missing:
-        print(f"  {name} is not installed (pip install {name}): left out")
+        yield f"  {name} is not installed (pip install {name}): left out"
     for name, why in result.failures.items():
-        print(f"  {name} does not run the model: {why}")
+        yield f"  {name} does not run the model: {why}"
     for note in result.notes:
-        print(f"  note: {note}")
+        yield f"  note: {note}"
 
 
 def _beside_others(options: argparse.Namespace) -> "tuple[List[Any], int]":
@@ -125,12 +118,11 @@ def _beside_others(options: argparse.Namespace) -> "tuple[List[Any], int]":
                 fewest_turns=min(7, options.turns),
                 most_turns=options.turns,
                 precision=options.precision,
-                build=_build(options),
+                build=build_options(options),
             )
             results.append(result)
             if options.json != "-":
-                _tell(result)
-                sys.stdout.flush()
+                print_lines(_lines(result))
     if not all(result.agrees and not result.failures for result in results):
         return results, 1
     if against and any(len(result.missing) == len(against) for result in results):
@@ -152,7 +144,7 @@ def _in_a_scenario(options: argparse.Namespace, arguments: Sequence[str]) -> Lis
             shown.update(options.processes, 0, last=True)
         if options.json != "-":
             for result in results:
-                print("\n".join(lines(result)))
+                print_lines(lines(result))
         return results
     results = []
     for model in options.models:
@@ -169,13 +161,12 @@ def _in_a_scenario(options: argparse.Namespace, arguments: Sequence[str]) -> Lis
                 sessions=options.sessions,
                 threads=threads,
                 layers=options.layers or bool(options.html),
-                build=_build(options),
+                build=build_options(options),
                 **_options.bench_options(options),
             )
             results.append(result)
             if options.json != "-":
-                print("\n".join(lines(result)))
-                sys.stdout.flush()
+                print_lines(lines(result))
     return results
 
 
@@ -192,16 +183,14 @@ def _outputs(options: argparse.Namespace) -> int:
         batch=options.batch,
         sessions=options.sessions,
         threads=options.threads[0],
-        build=_build(options),
+        build=build_options(options),
     )
-    if options.json != "-":
-        print(f"{told.rows:,} results in '{told.folder}', {told.broken:,} inputs broken")
-        if told.compared:
-            print(f"{told.compared:,} compared: largest error {told.error:.2e} ({told.worst})")
-        if told.differing:
-            print(f"OUTPUTS DIFFER of {len(told.differing):,}: {', '.join(told.differing[:10])}")
-    if options.json:
-        _files.write_report(options.json, {"tool": "aipu.bench", "accuracy": dataclasses.asdict(told)})
+    text = [f"{told.rows:,} results in '{told.folder}', {told.broken:,} inputs broken"]
+    if told.compared:
+        text.append(f"{told.compared:,} compared: largest error {told.error:.2e} ({told.worst})")
+    if told.differing:
+        text.append(f"OUTPUTS DIFFER of {len(told.differing):,}: {', '.join(told.differing[:10])}")
+    tell_result(options.json, text, lambda: {"tool": "aipu.bench", "accuracy": dataclasses.asdict(told)})
     return 0 if told.agrees else 1
 
 

@@ -8,7 +8,7 @@ import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from .. import _files, _html
-from .._arguments import run_program
+from .._arguments import print_lines, run_program
 from . import _charts
 from ._benchmark import Benchmark
 from ._judge import judge, read
@@ -77,11 +77,13 @@ def page(groups: List[List[Entry]]) -> str:
 def _run(options: argparse.Namespace) -> int:
     groups, problems = history(options.folder)
     for entries in groups:
-        print(f"{entries[0].result.title}  {sparkline([entry.result.figure[0] or 0.0 for entry in entries])}")
-        for entry in entries:
-            print(f"  {entry.when}  {entry.label:24} {figure_text(entry.result)}  {entry.verdict}".rstrip())
-    for problem in problems:
-        print(f"left out: {problem}", file=sys.stderr)
+        figures = sparkline([entry.result.figure[0] or 0.0 for entry in entries])
+        print_lines([f"{entries[0].result.title}  {figures}"])
+        print_lines(
+            f"  {entry.when}  {entry.label:24} {figure_text(entry.result)}  {entry.verdict}".rstrip()
+            for entry in entries
+        )
+    print_lines((f"left out: {problem}" for problem in problems), sys.stderr)
     if options.html:
         _files.write_output(options.html, page(groups))
     return 0

@@ -8,10 +8,9 @@ import json
 import math
 import os
 import sys
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from .. import _files
-from .._arguments import run_program
+from .._arguments import print_lines, run_program, tell_result
 from ._benchmark import Benchmark, of_told, process_medians
 from ._statistics import Shift, shift
 from ._tell import figure_text
@@ -77,17 +76,17 @@ def pairs(before: List[Benchmark], after: List[Benchmark]) -> List[Tuple[Benchma
     return found
 
 
-def _tell(one: Verdict, path: str) -> None:
-    print(one.title)
-    print(f"  before {one.before}")
-    print(f"  after  {one.after}")
+def _lines(one: Verdict, path: str) -> Iterator[str]:
+    yield one.title
+    yield f"  before {one.before}"
+    yield f"  after  {one.after}"
     words = {"slower": "SLOWER", "faster": "faster"}.get(one.verdict, one.verdict)
-    print(
+    yield (
         f"  '{path}' takes {one.times:.4g} times as long ({one.low:.4g}..{one.high:.4g}, {100 * one.confidence:.4g} %)"
         f": {words}"
     )
     if one.verdict == "no difference" and one.high > 1.03:
-        print(f"  note: it may be slower by {100 * (one.high - 1):.1f} % all the same; more --processes tell")
+        yield f"  note: it may be slower by {100 * (one.high - 1):.1f} % all the same; more --processes tell"
 
 
 def _cpu(told: Dict[str, Any]) -> Any:
@@ -97,22 +96,21 @@ def _cpu(told: Dict[str, Any]) -> Any:
 
 def _run(options: argparse.Namespace) -> int:
     told: List[Dict[str, Any]] = []
+    lines: List[str] = []
     slower = False
     head, before = read(options.before)
     for path in options.after:
         other, after = read(path)
         both = pairs(before, after)
         if _cpu(head) != _cpu(other):
-            print(f"note: other machines: {_cpu(head)}, {_cpu(other)}", file=sys.stderr)
+            print_lines([f"note: other machines: {_cpu(head)}, {_cpu(other)}"], sys.stderr)
         alpha = (1 - options.confidence / 100) / len(both)
         for first, second in both:
             one = judge(first, second, alpha)
             slower |= one.verdict == "slower"
             told.append({"file": path, **dataclasses.asdict(one)})
-            if options.json != "-":
-                _tell(one, os.path.basename(path))
-    if options.json:
-        _files.write_report(options.json, {"tool": "aipu.bench", "verdicts": told})
+            lines += _lines(one, os.path.basename(path))
+    tell_result(options.json, lines, lambda: {"tool": "aipu.bench", "verdicts": told})
     return int(slower)
 
 

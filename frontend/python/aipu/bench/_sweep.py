@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 from .. import _files
-from .._arguments import run_program
+from .._arguments import run_program, tell_result
 from .._progress import Progress
 from . import _options, _page
 from ._benchmark import Bench
@@ -215,7 +215,7 @@ def _configurations(options: argparse.Namespace) -> List[Configuration]:
     return [Configuration(*values) for values in itertools.product(*axes, *axes_of_numbers)]
 
 
-def _text(swept: Swept, latency: Optional[float]) -> str:
+def _lines(swept: Swept, latency: Optional[float]) -> List[str]:
     lines = [f"{'samples/s':>12} {'95 % interval':>23} {'latency ms':>11}  configuration"]
     for row in sorted(swept.rows, key=lambda one: -one.rate):
         if row.failure:
@@ -232,7 +232,7 @@ def _text(swept: Swept, latency: Optional[float]) -> str:
         lines.append("best: " + swept.best.configuration.command(latency))
         if swept.as_good:
             lines.append(f"{len(swept.as_good)} more are as good within noise")
-    return "\n".join(lines)
+    return lines
 
 
 def _csv(swept: Swept) -> str:
@@ -336,12 +336,8 @@ def _run(options: argparse.Namespace, configurations: Sequence[Configuration], a
         "sweeps": [told(one) for one in sweeps],
         "agreement": text,
     }
-    if options.json != "-":
-        print(_text(sweeps[0], options.latency))
-        if text:
-            print(text)
-    if options.json:
-        _files.write_report(options.json, report)
+    lines = [*_lines(sweeps[0], options.latency), *([text] if text else [])]
+    tell_result(options.json, lines, lambda: report)
     if options.csv:
         _files.write_output(options.csv, _csv(sweeps[0]))
     if options.html:

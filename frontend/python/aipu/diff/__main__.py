@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import List, Optional
 
-from .. import _files, _native
-from .._arguments import add_data_arguments, run_program
+from .. import _files
+from .._arguments import add_data_arguments, print_lines, run_program, tell_result
 from .._progress import ProgressLine
 from . import _page
 from ._compare import compare
@@ -36,10 +36,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _tell(line: str) -> None:
-    sys.stderr.write(f"aipudiff: {_native.printable(line)}\n")
-
-
 def _run(options: argparse.Namespace) -> int:
     with ProgressLine("aipudiff", None if options.quiet else sys.stderr) as tell:
         difference = compare(
@@ -54,13 +50,15 @@ def _run(options: argparse.Namespace) -> int:
         )
     if options.html:
         _files.write_output(options.html, _page.page(difference))
-    if options.json:
-        _files.write_report(options.json, _page.to_json(difference))
-    if options.json != "-":
-        print(_page.table(difference, options.all))
+    tell_result(options.json, _page.table(difference, options.all), lambda: _page.to_json(difference))
     too_far = [x for x in difference.outputs() if options.min_snr is not None and x.inherited.snr < options.min_snr]
-    for layer in too_far:
-        _tell(f"output '{layer.name}' has {layer.inherited.snr:.1f} dB, --min-snr asks for {options.min_snr:g}")
+    print_lines(
+        (
+            f"aipudiff: output '{layer.name}' has {layer.inherited.snr:.1f} dB, --min-snr asks for {options.min_snr:g}"
+            for layer in too_far
+        ),
+        sys.stderr,
+    )
     return 1 if too_far else 0
 
 

@@ -97,8 +97,8 @@ def summary(difference: Difference) -> List[str]:
     return lines
 
 
-def table(difference: Difference, every: bool = False) -> str:
-    """For a terminal: all layers, or those that differ."""
+def table(difference: Difference, every: bool = False) -> List[str]:
+    """For a terminal, in lines: all layers, or those that differ; and what it comes to."""
     layers = [layer for layer in difference.layers if every or layer.is_output or layer.inherited.relative > 0]
     rows = [_HEAD] + [tuple(_shown(cell, 44) for cell in _row(layer)) for layer in layers]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
@@ -106,7 +106,7 @@ def table(difference: Difference, every: bool = False) -> str:
     for row in rows:
         cells = [c.ljust(w) if i in (0, 1, 7) else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))]
         lines.append("  ".join(cells).rstrip())
-    return "\n".join([*lines, "", *(_native.printable(line) for line in summary(difference))])
+    return [*lines, "", *summary(difference)]
 
 
 def _plot(layers: Sequence[Layer]) -> str:

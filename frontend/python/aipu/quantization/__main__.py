@@ -7,9 +7,8 @@ import os
 import sys
 from typing import List, Optional, Tuple, Union
 
-from .. import _files, _native
 from .. import model as _model
-from .._arguments import add_data_arguments, run_program
+from .._arguments import add_data_arguments, run_program, tell_result
 from .._progress import ProgressLine
 from ._quantize import Report, quantize
 from ._ranges import METHODS
@@ -119,11 +118,7 @@ def _run(options: argparse.Namespace) -> int:
         )
     if options.bin:
         _model.build(report.data, os.fspath(options.bin), target=options.target)
-    if options.json:
-        _files.write_report(options.json, report_json(report))
-    if options.json != "-":
-        for line in lines(report):
-            print(_native.printable(line))
+    tell_result(options.json, lines(report), lambda: report_json(report))
     return 0
 
 
