@@ -7,11 +7,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 
 #include "codegen/driver/cc_driver.h"
 #include "codegen/driver/code_generator.h"
@@ -22,10 +20,12 @@
 #include "frontend/ir/compass_ir.h"
 #include "frontend/onnx/import.h"
 #include "gbuilder/assumption_checks.h"
+#include "gbuilder/build_options.h"
 #include "gbuilder/dsl_call_files.h"
 #include "gbuilder/evaluator.h"
 #include "gbuilder/file/dump.h"
 #include "gbuilder/file/encode.h"
+#include "gbuilder/fix_shapes.h"
 #include "gbuilder/plan/memory_plan.h"
 #include "gbuilder/plan/place_concats.h"
 #include "gbuilder/plan/plan.h"
@@ -33,6 +33,8 @@
 #include "gbuilder/precision.h"
 #include "gbuilder/record/command_storer.h"
 #include "gbuilder/record/kernel_table.h"
+#include "gbuilder/unit.h"
+#include "gbuilder/user_plugins.h"
 #include "graph/ir/attribute_error.h"
 #include "graph/passes/pass.h"
 #include "kernels/plugin.h"
@@ -44,55 +46,6 @@
 namespace aipu::gbuilder {
 
 namespace {
-
-constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kStages = {{
-    {"import", "the model file becomes a graph"},
-    {"passes", "the graph passes above"},
-    {"partition", "op plugins claim groups of nodes"},
-    {"setup", "plugins instantiate kernel templates, pack constants, state launches"},
-    {"lower", "TIR to printable TIR, kernel by kernel"},
-    {"compile", "C and one shared object of all kernels"},
-    {"plan", "schedule, tensors, lifetimes, symbols, waits"},
-    {"record", "a command buffer per engine"},
-    {"encode", "aipu.bin"},
-}};
-
-const std::string& target_name(const BuildOptions& options) {
-  static const std::string host = "host";
-  return options.target.empty() ? host : options.target;
-}
-
-bool is_graph_pass(const std::string& name) {
-  const auto passes = graph::graph_pipeline();
-  return std::any_of(passes.begin(), passes.end(), [&](const graph::Pass& pass) { return pass.name == name; });
-}
-
-bool is_lowering_pass(const std::string& name) {
-  const auto passes = tir::lowering_passes();
-  return std::find(passes.begin(), passes.end(), name) != passes.end();
-}
-
-// A precision that a model has or has not, as it comes.
-constexpr std::string_view kInt8 = "int8";
-
-// Not a pass over the graph, but asked for like one.
-constexpr std::string_view kBatchLoops = "batch_loops";
-
-bool is_stage(const std::string& name) {
-  return std::any_of(kStages.begin(), kStages.end(), [&](const auto& stage) { return stage.first == name; });
-}
-
-Status parse_processing(const BuildOptions& options, frontend::ImportOptions* parsed) {
-  for (const std::string& text : options.preprocess) {
-    AIPU_ASSIGN_OR_RETURN(auto one, frontend::parse_preprocess(text));
-    parsed->preprocess.push_back(std::move(one));
-  }
-  for (const std::string& text : options.postprocess) {
-    AIPU_ASSIGN_OR_RETURN(auto one, frontend::parse_postprocess(text));
-    parsed->postprocess.push_back(std::move(one));
-  }
-  return {};
-}
 
 // What would be an error about something else further on.
 Status check_model(const std::string& model) {
@@ -123,14 +76,6 @@ class Builder {
 
  private:
   using Stage = Status (Builder::*)();
-
-  // What becomes a plan: the model, the body of a loop, a branch.
-  struct Unit {
-    const graph::Graph* graph = nullptr;
-    std::vector<PlannedGroup> groups;
-    std::vector<std::vector<uint32_t>> kernel_of;
-    std::map<graph::NodeId, std::vector<Unit>> bodies;
-  };
 
   Status run_stages() {
     AIPU_RETURN_IF_ERROR(prepare());
@@ -167,9 +112,9 @@ class Builder {
     AIPU_ASSIGN_OR_RETURN(target_, tir::find_target(target_name(options_)));
     report_.target = target_.name;
     for (const std::string& plugin : options_.plugins)
-      AIPU_RETURN_IF_ERROR(load_user_plugin(plugin, [&] { return load_plugin(plugin, registry_); }));
+      AIPU_RETURN_IF_ERROR(user_plugins_.load(plugin, [&] { return load_plugin(plugin, registry_); }));
     for (const auto& [name, text] : options_.plugin_texts) {
-      AIPU_RETURN_IF_ERROR(load_user_plugin(name, [&, &label = name, &source = text] {
+      AIPU_RETURN_IF_ERROR(user_plugins_.load(name, [&, &label = name, &source = text] {
         kernels::PluginLibrary library(registry_);
         return kernels::register_script_operators(label, source, library);
       }));
@@ -207,46 +152,6 @@ class Builder {
     return report_progress(progress) ? Status() : invalid_argument("the conversion was ended by its caller");
   }
 
-  Status load_user_plugin(const std::string& file, const std::function<Status()>& load) {
-    for (const UserPlugin& other : user_plugins_) {
-      if (other.file != file) continue;
-      report_.warnings.push_back(fmt::format("plugin '{}' is given twice", file));
-      return {};
-    }
-    const size_t before = registry_.user_claimers().size();
-    const size_t values_before = registry_.value_ops().size();
-    AIPU_RETURN_IF_ERROR(load());
-    const auto all = registry_.user_claimers();
-    const auto& values = registry_.value_ops();
-    user_plugins_.push_back({file,
-                             {all.begin() + static_cast<ptrdiff_t>(before), all.end()},
-                             {values.begin() + static_cast<ptrdiff_t>(values_before), values.end()}});
-    return {};
-  }
-
-  // Said in a warning: why a file that the user has named does nothing for this model.
-  void warn_of_unused_plugins() {
-    const auto present = registry_.user_claimers();
-    for (const UserPlugin& plugin : user_plugins_) {
-      const auto is_used = [&](const graph::Claimer* claimer) {
-        return registry_.was_used(claimer) || std::find(present.begin(), present.end(), claimer) == present.end();
-      };
-      if (std::any_of(plugin.claimers.begin(), plugin.claimers.end(), is_used)) continue;
-      std::string reason = "the model has no node that it claims";
-      const std::vector<graph::NodeId> nodes = graph_->topological_order();
-      if (std::any_of(nodes.begin(), nodes.end(),
-                      [&](graph::NodeId id) { return plugin.values.contains(graph_->node(id).op); }))
-        continue;
-      for (const graph::NodeId id : nodes) {
-        const std::string refusal = refusal_of(plugin, id);
-        if (refusal.empty()) continue;
-        reason = fmt::format("node {}: {}", graph::origins_text(graph_->node(id).origins), refusal);
-        break;
-      }
-      report_.warnings.push_back(fmt::format("plugin '{}' is not used: {}", plugin.file, reason));
-    }
-  }
-
   Status import() {
     frontend::ImportOptions import_options;
     import_options.strings = strings_;
@@ -272,7 +177,7 @@ class Builder {
       auto graph = frontend::import_compass_ir(options_.model, weights_path(options_), registry_.ops());
       if (!graph.ok()) return without_weights(std::move(graph).status());
       graph_ = std::move(*graph);
-      AIPU_RETURN_IF_ERROR(in_model(fix_shapes(import_options.shapes)));
+      AIPU_RETURN_IF_ERROR(in_model(fix_shapes(import_options.shapes, graph_.get())));
     }
     frontend::CompassIr ir = frontend::write_compass_ir(*graph_, !options_.emit_ir.empty());
     compass_ir_ = std::move(ir.text);
@@ -288,39 +193,6 @@ class Builder {
   Status without_weights(Status status) const {
     if (!weights_path(options_).empty() || status.code() != ErrorCode::kInvalidModel) return status;
     return {status.code(), status.message() + " (no weights are given, and there is no .bin file beside it)"};
-  }
-
-  // --shape for Compass IR; the ONNX importer does this itself, before it infers shapes.
-  Status fix_shapes(const std::map<std::string, std::vector<int64_t>>& shapes) {
-    std::map<std::string, int64_t> values;
-    for (const auto& [name, extents] : shapes) {
-      const auto& inputs = graph_->inputs();
-      const auto input = std::find_if(inputs.begin(), inputs.end(),
-                                      [&, &name = name](graph::ValueId id) { return graph_->value(id).name == name; });
-      if (input == inputs.end()) return not_found(fmt::format("--shape: the model has no input '{}'", name));
-      const graph::Shape& shape = graph_->type(*input).shape;
-      if (shape.size() != extents.size()) {
-        return invalid_argument(fmt::format("--shape: input '{}' has the shape {}, {} extents are given", name,
-                                            graph::shape_text(shape), extents.size()));
-      }
-      for (size_t axis = 0; axis < extents.size(); ++axis) {
-        const int64_t extent = extents[axis];
-        if (extent < 0) continue;
-        const bool is_symbol = shape[axis].op() == graph::DimOp::kSymbol;
-        const bool fits = is_symbol ? values.emplace(shape[axis].symbol_name(), extent).first->second == extent
-                                    : shape[axis] == graph::Dim(extent);
-        if (!fits) {
-          return invalid_argument(fmt::format("--shape: input '{}' has the shape {}, extent {} cannot be {}", name,
-                                              graph::shape_text(shape), axis, extent));
-        }
-      }
-    }
-    if (values.empty()) return {};
-    graph_->substitute_symbols([&](const std::string& name) {
-      const auto it = values.find(name);
-      return it == values.end() ? std::nullopt : std::optional<graph::Dim>(it->second);
-    });
-    return graph::verify_graph(*graph_);
   }
 
   Status run_graph_passes() {
@@ -361,7 +233,7 @@ class Builder {
   Status partition() {
     unit_.graph = graph_.get();
     AIPU_RETURN_IF_ERROR(partition(&unit_));
-    warn_of_unused_plugins();
+    user_plugins_.warn_of_unused(*graph_, claim_target());
     if (dump_.enabled()) dump_.write("groups.txt", groups_text(unit_));
     return {};
   }
@@ -380,25 +252,6 @@ class Builder {
     }
     report_.groups += unit->groups.size();
     return {};
-  }
-
-  static GroupReport group_report(const graph::Graph& graph, const graph::Group& group) {
-    GroupReport report;
-    report.plugin = group.owner->name();
-    std::set<std::string> ops;
-    for (const graph::NodeId id : group.nodes) {
-      const graph::Node& node = graph.node(id);
-      for (const graph::Origin& origin : node.origins) ops.insert(origin.op);
-      const graph::OpDef* def = graph.find_op(node.op);
-      const bool has_output = !node.outputs.empty() && node.outputs[0].valid();
-      if (def == nullptr || !def->multiply_adds || !has_output || node.origins.empty()) continue;
-      // What was folded into it is among the origins.
-      const bool named = std::any_of(node.origins.begin(), node.origins.end(),
-                                     [&](const graph::Origin& origin) { return origin.op == node.op; });
-      report.multiply_adds.emplace_back(named ? node.op : node.origins[0].op, def->multiply_adds(graph, node));
-    }
-    report.ops.assign(ops.begin(), ops.end());
-    return report;
   }
 
   Status setup() {
@@ -589,43 +442,7 @@ class Builder {
     return {};
   }
 
-  static std::string groups_text(const Unit& unit) {
-    std::string text;
-    for (size_t g = 0; g < unit.groups.size(); ++g) {
-      const graph::Group& group = unit.groups[g].group;
-      text += fmt::format("group {} by {}:", g, group.owner->name());
-      for (const graph::NodeId node : group.nodes) {
-        text += fmt::format(" {}{}", unit.graph->node(node).op, node == group.anchor ? "*" : "");
-      }
-      graph::OriginSet origins;
-      for (const graph::NodeId node : group.nodes) graph::merge_origins(&origins, unit.graph->node(node).origins);
-      text += fmt::format("  // {}\n", graph::origins_text(origins));
-    }
-    for (const auto& [node, bodies] : unit.bodies) {
-      for (const Unit& body : bodies) {
-        text += fmt::format("\nbody of {}\n{}", graph::origins_text(unit.graph->node(node).origins), groups_text(body));
-      }
-    }
-    return text;
-  }
-
   graph::ClaimTarget claim_target() const { return {target_.name, options_.fast_math}; }
-
-  // A plugin file of the user's, and what it registered.
-  struct UserPlugin {
-    std::string file;
-    std::vector<const graph::Claimer*> claimers;
-    std::set<std::string, std::less<>> values;  // ops that need no plugin
-  };
-  // What one of its plugins says against a node; empty: none of its business.
-  std::string refusal_of(const UserPlugin& plugin, graph::NodeId id) const {
-    for (const graph::Claimer* claimer : plugin.claimers) {
-      const graph::ClaimResult claim = claimer->claim(*graph_, id, claim_target());
-      if (!claim.ok()) return claim.status().message();
-      if (*claim) return "another plugin has taken it";
-    }
-    return {};
-  }
 
   Status in_model(Status status) const { return std::move(status).context(options_.model); }
 
@@ -649,7 +466,7 @@ class Builder {
   std::mutex progress_mutex_;
   bool stopped_ = false;
   kernels::PluginRegistry registry_ = kernels::PluginRegistry::with_builtins();
-  std::vector<UserPlugin> user_plugins_;
+  UserPlugins user_plugins_{&registry_, &report_.warnings};
   std::unique_ptr<graph::Evaluator> evaluator_;
   std::shared_ptr<graph::StringTable> strings_ = std::make_shared<graph::StringTable>();
   std::unique_ptr<graph::Graph> graph_;
@@ -674,38 +491,6 @@ Status load_target_plugins(const BuildOptions& options) {
 
 std::string print_targets() { return tir::print_targets(); }
 
-Status check_options(const BuildOptions& options) {
-  if (!options.stop_after.empty() && !is_stage(options.stop_after) && !is_graph_pass(options.stop_after)) {
-    return invalid_argument(
-        fmt::format("--stop-after: there is no stage or graph pass '{}' (see --print-pipeline)", options.stop_after));
-  }
-  for (const std::string& name : options.disabled_passes) {
-    if (!is_graph_pass(name) && !is_lowering_pass(name) && name != kBatchLoops) {
-      return invalid_argument(
-          fmt::format("--disable-pass: there is no graph or lowering pass '{}' (see --print-pipeline)", name));
-    }
-  }
-  AIPU_RETURN_IF_ERROR(tir::find_target(target_name(options)).status());
-  if (options.precision != kInt8 && !parse_precision(options.precision).ok()) {
-    return invalid_argument(fmt::format("--precision: expected fp32, bf16 or int8, found '{}'", options.precision));
-  }
-  std::map<std::string, std::vector<int64_t>> shapes;
-  for (const std::string& shape : options.shapes) AIPU_RETURN_IF_ERROR(frontend::parse_shape_option(shape, &shapes));
-  std::map<std::string, int64_t> lengths;
-  for (const std::string& length : options.sequence_lengths)
-    AIPU_RETURN_IF_ERROR(frontend::parse_sequence_length_option(length, &lengths));
-  frontend::ImportOptions processing;
-  AIPU_RETURN_IF_ERROR(parse_processing(options, &processing));
-  return {};
-}
-
-std::string weights_path(const BuildOptions& options) {
-  if (!options.weights.empty()) return options.weights;
-  const std::filesystem::path beside = std::filesystem::path(options.model).replace_extension(".bin");
-  std::error_code error;
-  return std::filesystem::exists(beside, error) ? beside.string() : "";
-}
-
 Result<BuildReport> build_model(const BuildOptions& options) {
   try {
     refill_error_reserve();
@@ -716,46 +501,6 @@ Result<BuildReport> build_model(const BuildOptions& options) {
   } catch (...) {
     return current_exception_status(options.model);
   }
-}
-
-std::string stage_times(const BuildReport& report) {
-  std::string text;
-  for (const auto& [stage, seconds] : report.stage_seconds)
-    text += fmt::format("{:10} {:8.1f} ms\n", stage, seconds * 1e3);
-  return text;
-}
-
-std::string plan_sizes(const BuildReport& report) {
-  const std::string text =
-      fmt::format("{} nodes, {} groups, {} kernel launches, {} commands, constants {} bytes\n", report.nodes,
-                  report.groups, report.launches, report.commands, report.constant_bytes);
-  if (!report.has_memory_plan) return text + "arena: its size depends on the inputs\n";
-  const auto alive = static_cast<double>(report.arena_lower_bound_bytes);
-  return text + fmt::format("arena {} bytes, {:.3f} times what is alive at once\n", report.arena_bytes,
-                            alive == 0 ? 1.0 : static_cast<double>(report.arena_bytes) / alive);
-}
-
-std::string result_line(const BuildReport& report, const std::string& output) {
-  double seconds = 0;
-  for (const auto& stage : report.stage_seconds) seconds += stage.second;
-  return fmt::format("{}: {} bytes for {}, {} kernels ({} of {} C files compiled, the rest from the cache), {:.2f} s\n",
-                     output, report.file_bytes, report.target, report.kernels, report.compiled_units,
-                     report.translation_units, seconds);
-}
-
-std::string print_pipeline() {
-  std::string text = "graph passes\n";
-  for (const graph::Pass& pass : graph::graph_pipeline()) text += fmt::format("  {:28} {}\n", pass.name, pass.summary);
-  text += "lowering passes, per kernel\n";
-  for (const std::string_view pass : tir::lowering_passes()) text += fmt::format("  {}\n", pass);
-  text += fmt::format("when planning\n  {:28} run layers sample by sample where that keeps activations in the caches\n",
-                      kBatchLoops);
-  text += "operator plugins\n ";
-  const auto registry = kernels::PluginRegistry::with_builtins();
-  for (const graph::Claimer* claimer : registry.claimers()) text += fmt::format(" {}", claimer->name());
-  text += "\nstages\n";
-  for (const auto& [name, summary] : kStages) text += fmt::format("  {:28} {}\n", name, summary);
-  return text;
 }
 
 }  // namespace aipu::gbuilder

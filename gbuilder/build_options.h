@@ -1,0 +1,40 @@
+// The words of BuildOptions: names of stages and passes, and what build.cpp makes of other options.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "frontend/onnx/import.h"
+#include "gbuilder/build.h"
+#include "runtime/base/status.h"
+
+namespace aipu::gbuilder {
+
+inline constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kStages = {{
+    {"import", "the model file becomes a graph"},
+    {"passes", "the graph passes above"},
+    {"partition", "op plugins claim groups of nodes"},
+    {"setup", "plugins instantiate kernel templates, pack constants, state launches"},
+    {"lower", "TIR to printable TIR, kernel by kernel"},
+    {"compile", "C and one shared object of all kernels"},
+    {"plan", "schedule, tensors, lifetimes, symbols, waits"},
+    {"record", "a command buffer per engine"},
+    {"encode", "aipu.bin"},
+}};
+
+// A precision that a model has or has not, as it comes.
+inline constexpr std::string_view kInt8 = "int8";
+
+// Not a pass over the graph, but asked for like one.
+inline constexpr std::string_view kBatchLoops = "batch_loops";
+
+const std::string& target_name(const BuildOptions& options);
+bool is_graph_pass(const std::string& name);
+bool is_lowering_pass(const std::string& name);
+
+// Adds what --preprocess and --postprocess ask for.
+Status parse_processing(const BuildOptions& options, frontend::ImportOptions* parsed);
+
+}  // namespace aipu::gbuilder
