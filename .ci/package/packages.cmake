@@ -32,9 +32,9 @@ aipu_debian_package(dev libaipu-dev "${runtime_package} ${same_version}" "header
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS aipu-tools)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
-# Without a compiler aipugb says that it needs one, and the others work.
+# Without a compiler of C++ aipugb says that it needs one, and the others work.
 aipu_debian_package(tools aipu-tools "${runtime_package} ${same_version}" "converts ONNX models and runs them: aipugb, aipurun, aipubench, aipudump")
-set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS gcc)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "g++ | clang")
 aipu_debian_package(text libaipu-text${AIPU_SOVERSION} "${runtime_package} ${same_version}" "operators on strings for compiled models")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS libaipu-text${AIPU_SOVERSION})
 if(TARGET aipu_signature)
@@ -42,9 +42,9 @@ if(TARGET aipu_signature)
   string(APPEND CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS ", libaipu-signature${AIPU_SOVERSION}")
 endif()
 if(TARGET aipu_python)
-  math(EXPR next "${Python3_VERSION_MINOR} + 1")
+  math(EXPR next "${AIPU_PYTHON_MINOR} + 1")
   aipu_debian_package(python python3-aipu
-    "${runtime_package} ${same_version}, python3-numpy, python3 (>= 3.${Python3_VERSION_MINOR}), python3 (<< 3.${next})"
+    "${runtime_package} ${same_version}, python3-numpy, python3 (>= 3.${AIPU_PYTHON_MINOR}), python3 (<< 3.${next})"
     "kernels in the Compass DSL and whole models from Python")
   set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
 endif()

@@ -41,6 +41,7 @@ struct Compiler {
   std::string path;
   std::string identity;  // path, version line, size and date of the program: a part of every cache key
   bool is_clang = false;
+  bool lacks_cpp = false;
 };
 
 struct Unit {
@@ -195,7 +196,7 @@ struct CompilerChoice {
 };
 
 CompilerChoice compilers_for(const std::string& machine) {
-  if (machine == kThisMachine) return {"AIPU_CC", {"gcc", "cc", "clang", "g++", "c++", "clang++"}, "gcc or clang"};
+  if (machine == kThisMachine) return {"AIPU_CC", {"gcc", "cc", "clang", "g++", "c++", "clang++"}, "g++ or clang"};
   // A variable of its own: one that names this machine's compiler says nothing about others.
   std::string capitals = machine;
   std::transform(capitals.begin(), capitals.end(), capitals.begin(),
@@ -206,51 +207,66 @@ CompilerChoice compilers_for(const std::string& machine) {
       fmt::format("a cross compiler (Debian's gcc and g++-{}-linux-gnu)", machine == "x86_64" ? "x86-64" : machine)};
 }
 
-Result<Compiler> find_compiler(const std::string& wanted, const std::string& machine) {
-  CompilerChoice choice = compilers_for(machine);
-  const char* variable = std::getenv(choice.variable.c_str());
-  const bool named = !wanted.empty() || (variable != nullptr && *variable != '\0');
-  if (named) choice.names = {!wanted.empty() ? wanted : variable};
-  std::string path, name;
-  for (const std::string& candidate : choice.names) {
-    path = find_program(candidate);
-    name = candidate;
-    if (!path.empty()) break;
-  }
-  if (path.empty() && named) {
-    return not_found(fmt::format("C compiler '{}' not found (from {}); install {}", choice.names[0],
-                                 wanted.empty() ? "$" + choice.variable : "the options", choice.package));
-  }
-  if (path.empty()) {
-    return not_found(fmt::format("no C compiler for {} found in PATH (looked for {}); install {}, or set {}", machine,
-                                 fmt::join(choice.names, ", "), choice.package, choice.variable));
-  }
+// What is at `path`. Its `--version` costs a few milliseconds, so a process asks each program once.
+Result<Compiler> ask_compiler(const std::string& path) {
   Compiler compiler;
   compiler.path = fs::absolute(path).string();
-
-  // `--version` costs a few milliseconds, so a process asks each program once.
   std::error_code ignored;
   const fs::path real = fs::canonical(compiler.path, ignored);
   struct stat info = {};
   ::stat(compiler.path.c_str(), &info);
   const std::string program =
       fmt::format("{} {} {}.{}", real.string(), info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+  struct Answer {
+    std::string version;
+    bool lacks_cpp = false;
+  };
   static std::mutex mutex;
-  static std::map<std::string, std::string> versions;
+  static std::map<std::string, Answer> answers;
   const std::lock_guard lock(mutex);
-  std::string& version = versions[compiler.path + " " + program];
-  if (version.empty()) {
+  Answer& known = answers[compiler.path + " " + program];
+  if (known.version.empty()) {
     AIPU_ASSIGN_OR_RETURN(const RunResult answer, run({compiler.path, "--version"}, "/"));
     if (answer.code != 0) {
       if (!exhausted_line(answer).empty()) return compiler_failure(compiler.path + " --version", answer);
       return invalid_argument(fmt::format("{} --version failed; is it a C compiler?", compiler.path));
     }
-    version = first_line(answer.output);
-    if (version.empty()) version = "unknown";
+    // gcc is there without its part for C++ where nobody has installed g++; it answers with a path if it has it.
+    AIPU_ASSIGN_OR_RETURN(const RunResult part, run({compiler.path, "-print-prog-name=cc1plus"}, "/"));
+    known.version = first_line(answer.output);
+    if (known.version.empty()) known.version = "unknown";
+    known.lacks_cpp =
+        known.version.find("clang") == std::string::npos && part.code == 0 && first_line(part.output) == "cc1plus";
   }
-  compiler.identity = fmt::format("{} {}", program, version);
-  compiler.is_clang = version.find("clang") != std::string::npos;
+  compiler.identity = fmt::format("{} {}", program, known.version);
+  compiler.is_clang = known.version.find("clang") != std::string::npos;
+  compiler.lacks_cpp = known.lacks_cpp;
   return compiler;
+}
+
+Result<Compiler> find_compiler(const std::string& wanted, const std::string& machine) {
+  CompilerChoice choice = compilers_for(machine);
+  const char* variable = std::getenv(choice.variable.c_str());
+  const bool named = !wanted.empty() || (variable != nullptr && *variable != '\0');
+  if (named) choice.names = {!wanted.empty() ? wanted : variable};
+  std::string without_cpp;
+  for (const std::string& candidate : choice.names) {
+    const std::string path = find_program(candidate);
+    if (path.empty()) continue;
+    AIPU_ASSIGN_OR_RETURN(Compiler compiler, ask_compiler(path));
+    if (!compiler.lacks_cpp) return compiler;
+    if (without_cpp.empty()) without_cpp = compiler.path;
+  }
+  if (!without_cpp.empty()) {
+    return not_found(fmt::format("the C compiler {} has no part for C++ (cc1plus), which kernels take; install {}",
+                                 without_cpp, choice.package));
+  }
+  if (named) {
+    return not_found(fmt::format("C compiler '{}' not found (from {}); install {}", choice.names[0],
+                                 wanted.empty() ? "$" + choice.variable : "the options", choice.package));
+  }
+  return not_found(fmt::format("no C compiler for {} found in PATH (looked for {}); install {}, or set {}", machine,
+                               fmt::join(choice.names, ", "), choice.package, choice.variable));
 }
 
 std::vector<std::string> compile_flags(const Compiler& compiler, const Target& target, const CompileOptions& options) {

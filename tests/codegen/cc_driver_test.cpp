@@ -269,6 +269,30 @@ TEST_F(CcDriver, AMissingCompilerIsAClearError) {
   EXPECT_THAT(compiled.status().message(), HasSubstr("'/nonexistent/gcc' not found"));
 }
 
+// Debian's package gcc has no part for C++; g++ brings it.
+TEST_F(CcDriver, ACompilerWithoutCppIsPassedOver) {
+  const auto write_compiler = [&](const std::string& name, const std::string& version, const std::string& otherwise) {
+    const std::string path = directory_ + "/" + name;
+    std::ofstream(path) << "#!/bin/sh\ncase \"$1\" in\n--version) echo '" << version
+                        << "' ;;\n-print-prog-name=*) echo cc1plus ;;\n*) " << otherwise << " ;;\nesac\n";
+    fs::permissions(path, fs::perms::owner_all);
+    return path;
+  };
+  const char* path = std::getenv("PATH");
+  const std::string before = path == nullptr ? "" : path;
+  const std::string gcc = write_compiler("gcc", "gcc (Debian) 12", "exit 1");
+  ::setenv("PATH", directory_.c_str(), 1);
+  const auto alone = compile_kernels(kernels(1), target_, options_);
+  write_compiler("clang", "Debian clang version 14", "PATH='" + before + "' exec g++ \"$@\" ");
+  const auto beside = compile_kernels(kernels(1), target_, options_);
+  ::setenv("PATH", before.c_str(), 1);
+  ASSERT_FALSE(alone.ok());
+  EXPECT_EQ(alone.status().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(alone.status().message(),
+            "the C compiler " + gcc + " has no part for C++ (cc1plus), which kernels take; install g++ or clang");
+  EXPECT_TRUE(beside.ok()) << beside.status().message();
+}
+
 TEST_F(CcDriver, CodeForAnotherKindOfCpuNeedsItsCompiler) {
   const Target arm = *find_target("aarch64-neon");
   ::setenv("AIPU_CC", "/nonexistent/gcc", 1);  // says nothing about other machines

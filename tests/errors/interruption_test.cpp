@@ -102,7 +102,7 @@ TEST_F(Conversions, LeaveNothingWhenASignalEndsThem) {
   ASSERT_EQ(::mkfifo(in("begun").c_str(), 0600), 0);
   {
     std::ofstream script(in("gcc"));
-    script << "#!/bin/sh\n[ \"$1\" = --version ] && echo gcc 1 && exit 0\nexec 7> '" << in("begun")
+    script << "#!/bin/sh\ncase \"$1\" in --version | -print-*) echo gcc 1 && exit 0 ;; esac\nexec 7> '" << in("begun")
            << "'\necho begun >&7\nsleep 1000 &\nwait\n";
   }
   fs::permissions(in("gcc"), fs::perms::owner_all);

@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 
+from steps import expect, run
+
 SOURCE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 COMPILERS = {"c": {"gcc": sys.argv[3]}, "c++": {"g++": sys.argv[4]}}
 for language, other in (("c", "clang"), ("c++", "clang++")):
@@ -27,21 +29,6 @@ STANDARDS = {
 }
 MODELS = ("soft_cap", "hard_shrink", "sample_cnn", "mlp")
 INPUT = "image"  # of sample_cnn
-
-
-def run(*command, hidden=(), **options):
-    """The output of a command that must succeed."""
-    words = [str(word) for word in command]
-    options["env"] = {**os.environ, **options.get("env", {})}
-    result = subprocess.run([*hidden, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
-    if result.returncode != 0:
-        sys.exit(f"{' '.join(words)}\nfailed ({result.returncode}):\n{result.stdout}")
-    return result.stdout
-
-
-def expect(condition, what):
-    if not condition:
-        sys.exit(f"not so: {what}")
 
 
 def hiding():

@@ -12,23 +12,11 @@ import subprocess
 import sys
 import tempfile
 
+from steps import expect, run
+
 SOURCE, PYTHON = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
 GIVEN = pathlib.Path(sys.argv[3]).resolve() if len(sys.argv) > 3 else None
 TOOLS = ("aipugb", "aipurun", "aipubench", "aipudump")
-
-
-def run(*command, **options):
-    words = [str(word) for word in command]
-    options["env"] = {**os.environ, **options.get("env", {})}
-    result = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
-    if result.returncode != 0:
-        sys.exit(f"{' '.join(words)}\nfailed ({result.returncode}):\n{result.stdout}")
-    return result.stdout
-
-
-def expect(condition, what):
-    if not condition:
-        sys.exit(f"not so: {what}")
 
 
 def release(folder):
@@ -94,8 +82,53 @@ def use_wheel(folder, scratch):
     expect(not strange, f"libraries are inside: {strange}")
 
 
+def in_memory(folder):
+    """Words before a command that runs it as root in the system of this machine, whose changes are kept in memory and
+    forgotten at its end; [] where the machine does not let us.
+    """
+    folder.mkdir()
+    script = """
+        set -e
+        root=$1/root; mount -t tmpfs none "$1"; mkdir "$1/upper" "$1/work" "$root"
+        mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$root"
+        for path in /dev /proc "$2" "$3" "$4"; do mkdir -p "$root$path"; mount --rbind "$path" "$root$path"; done
+        shift 4; exec chroot "$root" "$@"
+    """
+    for user in ([], ["--user", "--map-root-user"]):
+        words = ["unshare", *user, "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
+        words += [str(path) for path in (folder, SOURCE, GIVEN or folder.parent, folder.parent)]
+        if subprocess.run([*words, "dpkg", "--version"], capture_output=True).returncode == 0:
+            return words
+    return []
+
+
+def use_installed(folder, scratch):
+    """Runs where :func:`in_memory` says: the packages are installed as anybody would, used, and removed."""
+    packages = sorted(folder.glob("*.deb"))
+    names = [run("dpkg-deb", "-f", package, "Package").strip() for package in packages]
+    run("dpkg", "-i", *packages)
+    use_tools(pathlib.Path("/usr/bin"), scratch, scratch / "deb-cache")
+    run("/usr/bin/python3", "-P", "-c", USE, cwd=scratch, env={"AIPU_CACHE_DIR": scratch / "deb-cache"})
+    expected = "y [1,4] 2 2 2 2\n"
+    example = "/usr/share/aipu/examples/run_model.c"
+    flags = run("pkg-config", "--cflags", "--libs", "aipu").split()
+    run("cc", "-std=c99", example, "-o", scratch / "by_pkg_config", *flags)
+    text = run(scratch / "by_pkg_config", scratch / "m.aipu.bin", "2")
+    expect(text == expected, text)
+    consumers = (("c", "run_model", ["2"], expected), ("cxx", "describe", [], "in x of rank 2\nout y of rank 2\n"))
+    for name, program, arguments, expected in consumers:
+        build = scratch / "build" / name
+        run("cmake", "-S", SOURCE / "tests/install" / name, "-B", build, f"-DEXAMPLE={example}")
+        run("cmake", "--build", build)
+        text = run(build / program, scratch / "m.aipu.bin", *arguments)
+        expect(text == expected, text)
+    run("dpkg", "-r", *names)
+    patterns = ("bin/aipu*", "include/aipu", "share/aipu", "lib/**/*aipu*")
+    left = [path for pattern in patterns for path in pathlib.Path("/usr").glob(pattern)]
+    expect(not left, f"nothing of them is left: {left}")
+
+
 def use_packages(folder, scratch):
-    """Unpacked, not installed: tests change nothing of the machine."""
     packages = sorted(folder.glob("*.deb"))
     names = {run("dpkg-deb", "-f", package, "Package").strip(): package for package in packages}
     runtime = next(name for name in names if name.startswith("libaipu-runtime"))
@@ -103,6 +136,10 @@ def use_packages(folder, scratch):
         expect(f"{runtime} (= " in run("dpkg-deb", "-f", names[name], "Depends"), f"{name} needs {runtime}")
     depends = run("dpkg-deb", "-f", names[runtime], "Depends")
     expect("libc6" in depends and "libprotobuf" not in depends, f"{runtime} needs little: {depends}")
+    if words := in_memory(scratch / "system"):
+        run(sys.executable, __file__, *sys.argv[1:3], folder, "--installing", scratch, hidden=words)
+        return
+    print("no overlay of this machine's system is allowed here: the packages are unpacked, not installed")
     root = scratch / "root"
     for package in packages:
         run("dpkg-deb", "-x", package, root)
@@ -116,6 +153,9 @@ def use_packages(folder, scratch):
 
 
 def main():
+    if sys.argv[4:5] == ["--installing"]:
+        use_installed(GIVEN, pathlib.Path(sys.argv[5]))
+        return
     if GIVEN is None and "AIPU_LARGE_TESTS" not in os.environ:
         print("builds all packages twice: run by ./run-tests.sh --full, which sets AIPU_LARGE_TESTS")
         sys.exit(77)
