@@ -1,4 +1,4 @@
-// Ops that make tensors from a few numbers: ConstantOfShape, Range, EyeLike, OneHot.
+// Ops that make tensors from a few numbers: ConstantOfShape, Range, EyeLike, OneHot, aipu::RandomNumbers.
 #include <cmath>
 #include <utility>
 
@@ -7,6 +7,21 @@
 
 namespace aipu::graph {
 namespace {
+
+// Operand 0, or the attribute that it becomes, says what shape the output has.
+Result<Shape> wanted_shape(InferContext& ctx) {
+  AIPU_ASSIGN_OR_RETURN(Shape shape, shape_operand(ctx, 0, "shape"));
+  for (const Dim& extent : shape) {
+    if (extent.constant_or(0) < 0) return invalid_model(str_cat("shape has element ", extent.text()));
+  }
+  return shape;
+}
+
+Result<bool> resolve_wanted_shape(InferContext& ctx, Attributes* attributes) {
+  AIPU_ASSIGN_OR_RETURN(Shape shape, shape_operand(ctx, 0, "shape"));
+  attributes->set("shape", std::move(shape));
+  return true;
+}
 
 Status complete_constant_of_shape(const Graph&, Node* node) {
   if (!node->attributes.has("value")) {
@@ -20,10 +35,7 @@ Status complete_constant_of_shape(const Graph&, Node* node) {
 }
 
 Status infer_constant_of_shape(InferContext& ctx) {
-  AIPU_ASSIGN_OR_RETURN(Shape shape, shape_operand(ctx, 0, "shape"));
-  for (const Dim& extent : shape) {
-    if (extent.constant_or(0) < 0) return invalid_model(str_cat("shape has element ", extent.text()));
-  }
+  AIPU_ASSIGN_OR_RETURN(Shape shape, wanted_shape(ctx));
   const ConstantPtr& value = ctx.attributes().constant("value");
   set_output(ctx, 0, value->dtype(), shape);
   const auto count = element_count(shape).constant();
@@ -142,11 +154,7 @@ OpDef constant_of_shape_op() {
   def.attributes = {attr::optional("value", AttributeKind::kConstant), attr::optional("shape", AttributeKind::kShape)};
   def.complete = complete_constant_of_shape;
   def.infer = infer_constant_of_shape;
-  def.resolve = resolve_with({0}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
-    AIPU_ASSIGN_OR_RETURN(Shape shape, shape_operand(ctx, 0, "shape"));
-    attributes->set("shape", std::move(shape));
-    return true;
-  });
+  def.resolve = resolve_with({0}, resolve_wanted_shape);
   def.axes = axes::mixed();
   return def;
 }
@@ -230,10 +238,7 @@ OpDef one_hot_op() {
 Status infer_random_numbers(InferContext& ctx) {
   const int64_t seed = ctx.attributes().i("seed");
   if (seed < 0 || seed > int64_t{0xffffffff}) return invalid_model(str_cat("seed is ", seed, ", it has 32 bits"));
-  AIPU_ASSIGN_OR_RETURN(Shape shape, shape_operand(ctx, 0, "shape"));
-  for (const Dim& extent : shape) {
-    if (extent.constant_or(0) < 0) return invalid_model(str_cat("shape has element ", extent.text()));
-  }
+  AIPU_ASSIGN_OR_RETURN(Shape shape, wanted_shape(ctx));
   set_output(ctx, 0, DType::kF64, std::move(shape));
   return {};
 }
@@ -250,11 +255,7 @@ OpDef random_numbers_op() {
   def.verify = [](const Graph&, const Node& node) {
     return expect_choice(node, "distribution", {"uniform", "normal"});
   };
-  def.resolve = resolve_with({0}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
-    AIPU_ASSIGN_OR_RETURN(Shape shape, shape_operand(ctx, 0, "shape"));
-    attributes->set("shape", std::move(shape));
-    return true;
-  });
+  def.resolve = resolve_with({0}, resolve_wanted_shape);
   def.axes = axes::mixed();
   return def;
 }

@@ -1,7 +1,5 @@
 #include "graph/ops/text.h"
 
-#include <algorithm>
-
 #include "graph/ops/axis_rules.h"
 #include "graph/ops/infer.h"
 
@@ -17,7 +15,7 @@ OpDef text_op(std::string name, std::vector<OperandDef> inputs, std::string outp
   def.inputs = std::move(inputs);
   def.outputs = {operand("y", std::move(output_types))};
   def.attributes = std::move(attributes);
-  def.traits = kNotFoldable;
+  def.traits = kNotFoldable | kOfTexts;
   def.axes = axes::mixed();  // a command of the host computes them whole
   return def;
 }
@@ -106,9 +104,9 @@ std::vector<OpDef> text_ops() {
           count_pieces_op(),  split_pieces_op(),   regex_full_match_op()};
 }
 
-bool looks_into_strings(std::string_view op) {
-  static const std::vector<OpDef> all = text_ops();
-  return std::any_of(all.begin(), all.end(), [&](const OpDef& def) { return def.name == op; });
+bool is_of_texts(const Graph& graph, const Node& node) {
+  const OpDef* def = graph.find_op(node.op);
+  return def != nullptr && (def->traits & kOfTexts) != 0;
 }
 
 }  // namespace aipu::graph

@@ -4,14 +4,16 @@
 // are texts and integers, in the order of the record.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "graph/ir/op_def.h"
 
 namespace aipu::graph {
 
+// A trait beside those of ir/op_def.h: the library of texts computes it.
+constexpr uint32_t kOfTexts = 1u << 9;
+
 std::vector<OpDef> text_ops();
-bool looks_into_strings(std::string_view op);
+bool is_of_texts(const Graph& graph, const Node& node);
 
 }  // namespace aipu::graph

@@ -17,7 +17,7 @@ class ControlFlowPlugin final : public SingleOpPlugin {
   }
   graph::ClaimResult claim(const graph::Graph& graph, graph::NodeId anchor,
                            const graph::ClaimTarget& target) const override {
-    if (graph::looks_into_strings(graph.node(anchor).op)) return graph::Claim{anchor, {anchor}, score()};
+    if (graph::is_of_texts(graph, graph.node(anchor))) return graph::Claim{anchor, {anchor}, score()};
     return SingleOpPlugin::claim(graph, anchor, target);
   }
   Status setup(SetupContext&) const override { return {}; }

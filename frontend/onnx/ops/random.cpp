@@ -63,26 +63,40 @@ ValueId cast_below(OpContext& c, ValueId y, DType dtype, double limit) {
 // The one element of a scalar or a list of one, as a float64 scalar.
 ValueId as_scalar(OpContext& c, ValueId value) { return c.emit("Reshape", {{"shape", Shape{}}}, {value}); }
 
+// What RandomUniform and RandomNormal, and those that end in Like, have in common.
+struct RandomNode {
+  ValueId shape;
+  DType dtype = DType::kF32;
+  int64_t seed = 0;
+};
+
+RandomNode take_random_node(OpContext& c) {
+  const ValueId shape = wanted_shape(c);
+  const DType dtype = wanted_dtype(c);
+  return {shape, dtype, take_seed(c)};
+}
+
+// float64 numbers of the distribution, times `factor`, plus `offset`.
+ValueId drawn(OpContext& c, const RandomNode& node, const char* distribution, double factor, double offset) {
+  if (!c.ok()) return {};
+  const ValueId part = scaled(c, numbers(c, distribution, node.seed, node.shape), factor);
+  return add(c, part, c.scalar(DType::kF64, offset));
+}
+
 }  // namespace
 
 void random_uniform(OpContext& c) {
-  const ValueId shape = wanted_shape(c);
-  const DType dtype = wanted_dtype(c);
+  const RandomNode node = take_random_node(c);
   const double low = c.take_float("low", 0), high = c.take_float("high", 1);
-  const int64_t seed = take_seed(c);
-  if (!c.ok()) return;
-  const ValueId part = scaled(c, numbers(c, "uniform", seed, shape), high - low);
-  c.set_output(0, cast_below(c, add(c, part, c.scalar(DType::kF64, low)), dtype, high));
+  const ValueId y = drawn(c, node, "uniform", high - low, low);
+  c.set_output(0, cast_below(c, y, node.dtype, high));
 }
 
 void random_normal(OpContext& c) {
-  const ValueId shape = wanted_shape(c);
-  const DType dtype = wanted_dtype(c);
+  const RandomNode node = take_random_node(c);
   const double mean = c.take_float("mean", 0), deviation = c.take_float("scale", 1);
-  const int64_t seed = take_seed(c);
-  if (!c.ok()) return;
-  const ValueId part = scaled(c, numbers(c, "normal", seed, shape), deviation);
-  c.set_output(0, c.cast(add(c, part, c.scalar(DType::kF64, mean)), dtype));
+  const ValueId y = drawn(c, node, "normal", deviation, mean);
+  c.set_output(0, c.cast(y, node.dtype));
 }
 
 // 1 where a number of [0, 1) is below the probability.
