@@ -1,4 +1,4 @@
-"""Maps: outputs of ZipMap, inputs of DictVectorizer."""
+"""Maps: outputs of ZipMap, inputs of DictVectorizer and CastMap."""
 
 import aipu
 import numpy as np
@@ -91,6 +91,52 @@ def test_vocabularies_that_do_not_fit(tmp_path, vocabulary, message):
     nodes = [node("DictVectorizer", ["x"], ["y"], ML, **vocabulary)]
     with pytest.raises((RuntimeError, ValueError), match=message):
         convert(tmp_path, nodes, [("x", MapType("object", "float32"), ())], [("y", "float32", (1, 2))])
+
+
+def cast_map(folder, value, to, **attributes):
+    nodes = [node("CastMap", ["x"], ["y"], ML, **attributes)]
+    return convert(folder, nodes, [("x", MapType("int64", value), ())], [("y", to, (1, "n"))])
+
+
+def test_tensors_of_maps(tmp_path):
+    model = cast_map(tmp_path, "float32", "float32")
+    x = {5: 1.5, -1: 2.25, 2**40: -1e-7, 0: 4}
+    found = model.run({"x": x})["y"]
+    assert found.dtype == "float32" and found.tolist() == [[2.25, 4, 1.5, np.float32(-1e-7)]]
+    assert model.run({"x": {3: 1}})["y"].tolist() == [[1]]
+    assert model.run({"x": {}})["y"].shape == (1, 0)
+
+
+def test_tensors_of_maps_of_other_types(tmp_path):
+    model = cast_map(tmp_path, "float32", "int64", cast_to="TO_INT64", map_form="DENSE")
+    assert model.run({"x": {2: -2.75, 1: 7}})["y"].tolist() == [[7, -2]]
+    model = cast_map(tmp_path, "object", "float32", cast_to="TO_FLOAT")
+    assert model.run({"x": {2: "1.5", 1: "-7e2"}})["y"].tolist() == [[-700, 1.5]]
+    with pytest.raises(ValueError, match="abc"):
+        model.run({"x": {1: "abc"}})
+
+
+def test_maps_whose_keys_are_places(tmp_path):
+    model = cast_map(tmp_path, "float32", "float32", map_form="SPARSE", max_map=4)
+    assert model.run({"x": {3: 1.5, 0: 2}})["y"].tolist() == [[2, 0, 0, 1.5]]
+    for outside in (4, -1):
+        with pytest.raises(ValueError, match=f"{outside}"):
+            model.run({"x": {outside: 1}})
+    model = cast_map(tmp_path, "object", "object", cast_to="TO_STRING", map_form="SPARSE", max_map=2)
+    assert model.run({"x": {1: "b"}})["y"].tolist() == [["", "b"]]
+
+
+@pytest.mark.parametrize(
+    "attributes, message",
+    [
+        ({"cast_to": "TO_INT32"}, "cast_to 'TO_INT32' is none of"),
+        ({"map_form": "dense"}, "map_form 'dense' is neither"),
+        ({"map_form": "SPARSE", "max_map": 0}, "max_map is 0"),
+    ],
+)
+def test_casts_of_maps_that_there_are_not(tmp_path, attributes, message):
+    with pytest.raises((RuntimeError, ValueError), match=message):
+        cast_map(tmp_path, "float32", "float32", **attributes)
 
 
 def test_a_classifier_with_names_as_sklearn_exports_it(tmp_path):

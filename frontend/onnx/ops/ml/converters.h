@@ -28,6 +28,7 @@ void normalizer(OpContext& c);
 void scaler(OpContext& c);
 
 // labels.cpp
+void cast_map(OpContext& c);
 void category_mapper(OpContext& c);
 void dict_vectorizer(OpContext& c);
 void label_encoder(OpContext& c);

@@ -214,6 +214,33 @@ void zip_map(OpContext& c) {
   c.set_output(0, Item{{}, std::make_shared<const ListValue>(std::move(maps))});
 }
 
+namespace {
+
+struct Map {
+  ValueId keys, values;
+};
+
+// The only input.
+Map take_map(OpContext& c, DType key) {
+  const ListPtr map = c.list(0);
+  if (map == nullptr || map->kind != PortList::Kind::kMap) {
+    c.fail_invalid("takes a map");
+    return {};
+  }
+  const Map out = {map->elements[0], map->elements[1]};
+  if (c.dtype(out.keys) != key)
+    c.fail_invalid(str_cat("has keys of type ", dtype_name(key), ", the map has ", c.type(out.keys).text()));
+  return out;
+}
+
+// A list of 0 or "".
+ValueId nothings(OpContext& c, DType dtype, int64_t count) {
+  const ValueId one = dtype == DType::kString ? c.strings({""}) : reshape(c, c.scalar(dtype, 0), {1});
+  return c.emit("Expand", {}, {one, c.int64s({count})});
+}
+
+}  // namespace
+
 // [1, V]: what the map has for each of V keys; 0 or "" where it has nothing.
 void dict_vectorizer(OpContext& c) {
   const auto texts = c.take_strings("string_vocabulary");
@@ -221,24 +248,46 @@ void dict_vectorizer(OpContext& c) {
   if (!c.ok()) return;
   if (texts.has_value() == numbers.has_value())
     return c.fail_invalid("needs string_vocabulary or int64_vocabulary, not both");
-  const ListPtr map = c.list(0);
-  if (map == nullptr || map->kind != PortList::Kind::kMap) return c.fail_invalid("takes a map");
-  const ValueId keys = map->elements[0], values = map->elements[1];
-  const DType wanted = texts ? DType::kString : DType::kI64;
-  if (c.dtype(keys) != wanted)
-    return c.fail_invalid(str_cat("has keys of type ", dtype_name(wanted), ", the map has ", c.type(keys).text()));
+  const auto [keys, values] = take_map(c, texts ? DType::kString : DType::kI64);
+  if (!c.ok()) return;
   const auto count = static_cast<int64_t>(texts ? texts->size() : numbers->size());
   const KeyTable table = texts ? string_keys(c, *texts) : sorted_keys(c, DType::kI64, *numbers);
   if (static_cast<int64_t>(table.order.size()) != count) return c.fail_invalid("has a key twice in its vocabulary");
   std::vector<int64_t> order = table.order;
   order.push_back(count);  // one place more, for what is not in the vocabulary
   const ValueId places = gather(c, c.int64s(order), find(c, keys, table));
-  const ValueId zero =
-      c.dtype(values) == DType::kString ? c.strings({""}) : reshape(c, c.scalar(c.dtype(values), 0), {1});
-  const ValueId empty = c.emit("Expand", {}, {zero, c.int64s({count + 1})});
+  const ValueId empty = nothings(c, c.dtype(values), count + 1);
   const ValueId all = c.emit("ScatterElements", {{"axis", int64_t{0}}}, {empty, places, values});
   const ValueId row = c.emit("Slice", {}, {all, c.int64s({0}), c.int64s({count}), c.int64s({0}), c.int64s({1})});
   c.set_output(0, c.unsqueeze(row, {0}));
+}
+
+// DENSE: [1, n], the values in the order of their keys. SPARSE: [1, max_map], each at the place that is its key; 0 or
+// "" where there is none.
+void cast_map(OpContext& c) {
+  const std::string to = c.take_string("cast_to", "TO_FLOAT");
+  const std::string form = c.take_string("map_form", "DENSE");
+  const int64_t length = c.take_int("max_map", 1);
+  const auto [keys, found] = take_map(c, DType::kI64);
+  if (!c.ok()) return;
+  if (to != "TO_FLOAT" && to != "TO_STRING" && to != "TO_INT64")
+    return c.fail_invalid(str_cat("cast_to '", to, "' is none of TO_FLOAT, TO_STRING and TO_INT64"));
+  if (form != "DENSE" && form != "SPARSE")
+    return c.fail_invalid(str_cat("map_form '", form, "' is neither DENSE nor SPARSE"));
+  if (length < 1) return c.fail_invalid(str_cat("max_map is ", length));
+  const DType dtype = to == "TO_STRING" ? DType::kString : to == "TO_INT64" ? DType::kI64 : DType::kF32;
+  const ValueId values = c.cast(found, dtype);
+  if (form == "SPARSE") {
+    const AttributeList from_start = {{"axis", int64_t{0}}, {"from_start", int64_t{1}}};
+    const ValueId row = c.emit("ScatterElements", from_start, {nothings(c, dtype, length), keys, values});
+    return c.set_output(0, c.unsqueeze(row, {0}));
+  }
+  Attributes smallest_first;
+  smallest_first.set("axis", int64_t{0});
+  smallest_first.set("largest", int64_t{0});
+  const auto sorted = c.emit_named("TopK", std::move(smallest_first), {keys, c.size_of(keys, 0)}, {"keys", "places"});
+  if (!c.ok()) return;
+  c.set_output(0, c.unsqueeze(gather(c, values, sorted[1]), {0}));
 }
 
 // A new last axis with 1 where the category is.

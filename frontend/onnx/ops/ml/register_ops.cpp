@@ -7,14 +7,13 @@ namespace aipu::frontend {
 namespace {
 
 constexpr std::string_view kDomain = "ai.onnx.ml";
-constexpr std::string_view kMap = "sorting the keys of maps is not supported";
 constexpr std::string_view kNoRefusal;
 constexpr bool kTakesMaps = true;
 
 constexpr ConverterRow kRows[] = {
     {kDomain, "ArrayFeatureExtractor", 1, ml::array_feature_extractor},
     {kDomain, "Binarizer", 1, ml::binarizer},
-    {kDomain, "CastMap", 1, nullptr, kMap},
+    {kDomain, "CastMap", 1, ml::cast_map, kNoRefusal, false, kTakesMaps},
     {kDomain, "CategoryMapper", 1, ml::category_mapper},
     {kDomain, "DictVectorizer", 1, ml::dict_vectorizer, kNoRefusal, false, kTakesMaps},
     {kDomain, "FeatureVectorizer", 1, ml::feature_vectorizer},
