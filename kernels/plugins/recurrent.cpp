@@ -67,7 +67,9 @@ class RecurrentPlugin final : public SingleOpPlugin {
     const bool batch_first = node.attributes.i("layout") != 0;
     const graph::TensorType& x = graph.type(node.inputs[0]);
     const Dim steps = x.shape[batch_first ? 1 : 0], batches = x.shape[batch_first ? 0 : 1];
-    const int64_t inputs = *x.shape[2].constant(), hidden = node.attributes.i("hidden_size"), gates = gate_count(node);
+    // The extent of x may be a symbol: that it is the weights' is checked when the shapes are bound.
+    const int64_t inputs = *graph.type(node.inputs[1]).shape[2].constant();
+    const int64_t hidden = node.attributes.i("hidden_size"), gates = gate_count(node);
     const std::string& direction = node.attributes.s("direction");
     const int64_t directions = direction == "bidirectional" ? 2 : 1;
     const DType accumulator = accumulator_dtype(x.dtype);
@@ -138,7 +140,8 @@ class RecurrentPlugin final : public SingleOpPlugin {
           .set("ALPHAS", dsl::Captured{std::move(alphas)})
           .set("BETAS", dsl::Captured{std::move(betas)});
       params.set("CLIP", node.attributes.f_or("clip", 0.0))
-          .set("LINEAR_BEFORE_RESET", node.attributes.i_or("linear_before_reset", 0) != 0);
+          .set("LINEAR_BEFORE_RESET", node.attributes.i_or("linear_before_reset", 0) != 0)
+          .set("ROUNDS_STATE", node.attributes.i_or("rounds_state", 0) != 0);
       params.set("REVERSE", direction == "reverse" || d == 1);
       params.set("HAS_LENGTHS", has(4))
           .set("HAS_H", has(5))

@@ -12,8 +12,9 @@ R][gate][block][VL]. `state` is [h, h of the next step, c, reset * h][batch][blo
 x][gate][VL].
 
 Parameters: KIND (LSTM GRU RNN), GATES, X, ACC, VL, MAX_ROWS, PREFETCH (how many k ahead weights are fetched),
-ACTIVATIONS, ALPHAS, BETAS (one per gate function), CLIP (0 = none), LINEAR_BEFORE_RESET, HAS_* for optional operands,
-REVERSE. Gate order is ONNX's: LSTM i o f c, GRU z r h. x_time, x_batch: strides in rows of x.
+ACTIVATIONS, ALPHAS, BETAS (one per gate function), CLIP (0 = none), LINEAR_BEFORE_RESET, ROUNDS_STATE (of LSTM, whose
+reset plane holds what h is rounded to), HAS_* for optional operands, REVERSE. Gate order is ONNX's: LSTM i o f c, GRU z
+r h. x_time, x_batch: strides in rows of x.
 """
 
 from aipu import script as S
@@ -189,7 +190,8 @@ def step_rows(
                 acc[row * count + i] = S.vload(biases + ((GATES + 2) * width + j), lanes=VL)
             else:
                 acc[row * count + i] = S.vload(rows_of_x[row] + gates[i] * VL, lanes=VL)
-    accumulate(rows, gates, acc, reset if separate and phase == 1 else h, width, block_weights, gate_stride, hidden)
+    factor = reset if ROUNDS_STATE or (separate and phase == 1) else h
+    accumulate(rows, gates, acc, factor, width, block_weights, gate_stride, hidden)
     for row in S.unroll(rows):
         old = S.vload(h + (row * width + j), lanes=VL)
         if separate and phase == 0:
@@ -218,6 +220,26 @@ def step_rows(
             else:
                 h_new = activate(0, acc[row * count])
             finish_row(s, b + row, h_new, old, h_next + (row * width + j), lengths, y, j, steps, y_strides, lane_mask)
+
+
+def round_state(h, rounded, first, last, batches, blocks, hidden):
+    """A TEC's blocks of h as uint8 over the range of all of h and 0, in floats."""
+    low = vector(0)
+    high = vector(0)
+    for at in range(batches * blocks):
+        lane_mask = S.tail_mask(S.min(hidden - at % blocks * VL, VL), VL)
+        values = S.vload(h + at * VL, lanes=VL, mask=lane_mask)
+        low = S.minimum(low, values)
+        high = S.maximum(high, values)
+    scale = (S.vrpmax(high)[0] - S.vrpmin(low)[0]) / S.cast(255, ACC)
+    if scale == S.cast(0, ACC):
+        scale = S.cast(1, ACC)
+    zero = vector(S.max(S.cast(0, ACC), S.min(S.cast(255, ACC), S.rint(S.cast(0, ACC) - S.vrpmin(low)[0] / scale))))
+    for b in range(batches):
+        for at in range(b * blocks + first, b * blocks + last):
+            code = S.rint(S.vload(h + at * VL, lanes=VL) / vector(scale)) + zero
+            code = S.maximum(vector(0), S.minimum(vector(255), code))
+            S.vstore((code - zero) * vector(scale), rounded + at * VL)
 
 
 def equal_share(rows):
@@ -326,6 +348,10 @@ def recurrent(
     if sizes.batches > 0:
         height = equal_share(sizes.batches)
         for s in range(sizes.steps):
+            if ROUNDS_STATE:
+                h = state + s % 2 * plane
+                round_state(h, state + 3 * plane, first, last, sizes.batches, blocks, sizes.hidden)
+                S.barrier()
             for phase in S.unroll(2 if KIND == "GRU" and not LINEAR_BEFORE_RESET else 1):
                 for q in range(first, last):
                     block = q

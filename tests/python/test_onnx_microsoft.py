@@ -31,6 +31,14 @@ def gelu(x):
     return (x * 0.5 * (1 + erf(x / math.sqrt(2)))).astype(F32)
 
 
+def dynamically_rounded(x):
+    """To uint8 over the range of all elements and 0, and back."""
+    span = max(x.max(), 0) - min(x.min(), 0)
+    scale = F32(span / 255) or F32(1)
+    zero = np.uint8(np.clip(np.rint(-min(x.min(), 0) / scale), 0, 255))
+    return dequantize(quantize(x, scale, zero), scale, zero)
+
+
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
@@ -340,10 +348,7 @@ def test_integer_products(tmp_path, random, family):
     fixed = [1, 2, 3, 4, 5, 6]
     family.add("MatMulIntegerToFloat", operands, product + bias, constants=fixed, tolerance=1e-4)
     x = floats(random, 2, 6)
-    span = max(x.max(), 0) - min(x.min(), 0)
-    scale = F32(span / 255)
-    zero = np.uint8(np.clip(np.rint(-min(x.min(), 0) / scale), 0, 255))
-    rounded = dequantize(quantize(x, scale, zero), scale, zero)
+    rounded = dynamically_rounded(x)
     operands = [x, b, b_scale, b_zero, bias]
     expected = rounded @ dequantize(b, b_scale, b_zero) + bias
     family.add("DynamicQuantizeMatMul", operands, expected, constants=[1, 2, 3, 4], tolerance=1e-4)
@@ -368,14 +373,12 @@ def test_dynamically_quantized_lstm(tmp_path, random, family):
     b = floats(random, 1, 8 * hidden)
     w_scale, r_scale = abs(floats(random, 1, 4 * hidden)) / 100, np.array([0.004], F32)
     w_zero, r_zero = np.zeros((1, 4 * hidden), np.int8), np.array([2], np.int8)
-    span = max(x.max(), 0) - min(x.min(), 0)
-    scale = F32(span / 255)
-    zero = np.uint8(np.clip(np.rint(-min(x.min(), 0) / scale), 0, 255))
-    rounded = dequantize(quantize(x, scale, zero), scale, zero)
+    rounded = dynamically_rounded(x)
     h, c = np.zeros((batch, hidden)), np.zeros((batch, hidden))
     outputs = []
     for step in rounded:
-        gates = step @ dequantize(w[0], w_scale[0], w_zero[0]) + h @ dequantize(r[0], r_scale, r_zero)
+        products = dynamically_rounded(h) @ dequantize(r[0], r_scale, r_zero)
+        gates = step @ dequantize(w[0], w_scale[0], w_zero[0]) + products
         i, o, f, g = np.split(gates + b[0, : 4 * hidden] + b[0, 4 * hidden :], 4, -1)
         c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
         h = sigmoid(o) * np.tanh(c)

@@ -64,8 +64,8 @@ void dynamic_quantize_matmul(OpContext& c) {
   c.set_output(0, integer_product(c, {a.value, c.input(1), a.scale, c.input(2), a.zero, c.input(3), c.input(4)}));
 }
 
-// The weights are [directions, inputs, 4 * hidden], transposed to ONNX's. X is rounded as for a product of integers;
-// the hidden state, which ONNX Runtime rounds before each step, is not.
+// The weights are [directions, inputs, 4 * hidden], transposed to ONNX's. X is rounded as for a product of integers; so
+// is the hidden state before each step, over the range that it has in all samples.
 void dynamic_quantize_lstm(OpContext& c) {
   c.expect_inputs(3, 12);
   if (!c.ok()) return;
@@ -84,6 +84,7 @@ void dynamic_quantize_lstm(OpContext& c) {
   for (size_t i = 3; i < 8; ++i) operands.push_back(c.input(i));
   while (!operands.back().valid()) operands.pop_back();
   auto attributes = c.pass_attributes("LSTM");
+  attributes.set("rounds_state", int64_t{1});
   c.emit_outputs("LSTM", std::move(attributes), std::move(operands));
 }
 
