@@ -277,7 +277,7 @@ constexpr ConverterRow kRows[] = {
     // ---- losses, signals
     {"", "BlackmanWindow", 17, window},
     {"", "DFT", 17, dft_before_20},
-    {"", "DFT", 20, pass},
+    {"", "DFT", 20, dft},
     {"", "HammingWindow", 17, window},
     {"", "HannWindow", 17, window},
     {"", "MelWeightMatrix", 17, pass},

@@ -372,8 +372,8 @@ Status Planner::record_launch(size_t group, const kernels::KernelLaunch& launch,
     if (const auto* pointer = std::get_if<kernels::PointerArgument>(&given)) {
       argument.kind = PlanArgument::Kind::kTensor;
       AIPU_ASSIGN_OR_RETURN(argument.index, tensor_of(group, pointer->tensor, workspaces));
-      argument.offset = expr(pointer->byte_offset);
       argument.writes = i < launch.writes.size() ? launch.writes[i] : true;
+      argument.offset = expr(argument.writes ? pointer->byte_offset : read_offset(group, pointer->byte_offset));
       AIPU_RETURN_IF_ERROR(check_reach(group, row, i, argument));
       if (argument.writes) {
         const TensorKind kind = plan_.tensors[root_tensor(plan_, argument.index)].kind;
@@ -411,6 +411,16 @@ Status Planner::record_launch(size_t group, const kernels::KernelLaunch& launch,
   return {};
 }
 
+Dim Planner::read_offset(size_t group, const Dim& offset) const {
+  if (offset == Dim(0)) return offset;
+  Dim count = 0;
+  for (const ValueId output : input_.groups[group].group.outputs)
+    count += graph::element_count(graph_.type(output).shape);
+  if (count.constant() == 0) return 0;
+  if (offset.is_constant() || count.lower_bound().value_or(0) > 0) return offset;
+  return graph::select(graph::eq(count, 0), 0, offset);
+}
+
 Dim Planner::needed_by(size_t group) const { return graph::needed_together(graph_, input_.groups[group].group.nodes); }
 
 std::vector<PlanFault> Planner::faults_of(size_t group) {
@@ -436,7 +446,7 @@ Status Planner::record_copy(size_t group, const kernels::CopyLaunch& copy, std::
         str_cat(describe(group), ": copies into '", plan_.tensors[body.destination].name, "', which is read-only"));
   }
   body.destination_offset = expr(copy.destination.byte_offset);
-  body.source_offset = expr(copy.source.byte_offset);
+  body.source_offset = expr(read_offset(group, copy.source.byte_offset));
   body.width = expr(copy.width_bytes);
   const Dim needed = needed_by(group);
   body.times = expr(needed == Dim(1) ? copy.times : graph::select(needed, copy.times, 0));
@@ -485,7 +495,7 @@ Status Planner::record_group(size_t g) {
     break;
   }
   for (const ValueId output : planned.group.outputs) {
-    if (views_.contains(output)) continue;
+    if (views_.contains(output) || graph::element_count(graph_.type(output).shape) == Dim(0)) continue;
     AIPU_ASSIGN_OR_RETURN(const uint32_t tensor, tensor_of(output));
     const auto& elsewhere = implementation.written_elsewhere;
     if (!written.contains(root_tensor(plan_, tensor)) &&

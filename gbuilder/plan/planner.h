@@ -65,6 +65,9 @@ class Planner {
   uint32_t add_tensor(std::string name, const graph::TensorType& type, TensorKind kind);
   uint32_t origin_of(const PlannedGroup& group);
   uint32_t origin_id(const graph::OriginSet& origins);
+  // Where a group reads an operand: at its beginning if there is nothing to compute, since a part of no elements may
+  // begin anywhere.
+  graph::Dim read_offset(size_t group, const graph::Dim& offset) const;
   graph::Dim needed_by(size_t group) const;
   std::vector<PlanFault> faults_of(size_t group);
   uint32_t string_id(const std::string& text);

@@ -137,21 +137,19 @@ std::vector<AttributeDef> deform_attributes() {
 // ---- Col2Im
 
 struct ImageAndBlock {
-  Shape image;
-  std::vector<int64_t> block;
+  Shape image, block;
 };
 
 Result<ImageAndBlock> image_and_block(InferContext& ctx) {
   ImageAndBlock g;
   AIPU_ASSIGN_OR_RETURN(g.image, shape_operand(ctx, 1, "image_shape"));
-  AIPU_ASSIGN_OR_RETURN(const auto block, constant_ints(ctx, 2, "block_shape"));
-  if (!block) return invalid_model("needs block_shape");
-  g.block = *block;
+  AIPU_ASSIGN_OR_RETURN(g.block, shape_operand(ctx, 2, "block_shape"));
   if (g.image.empty() || g.block.size() != g.image.size()) {
     return invalid_model(str_cat("image_shape has ", g.image.size(), " elements, block_shape ", g.block.size()));
   }
-  for (const int64_t extent : g.block) {
-    if (extent < 1 || extent >= kWindowLimit) return invalid_model(str_cat("block_shape has element ", extent));
+  for (const Dim& extent : g.block) {
+    AIPU_RETURN_IF_ERROR(expect_equal(extent, max(extent, 1), "an element of block_shape"));
+    if (extent.constant_or(1) >= kWindowLimit) return invalid_model(str_cat("block_shape has element ", extent.text()));
   }
   return g;
 }
@@ -160,16 +158,16 @@ Status infer_col2im(InferContext& ctx) {
   AIPU_RETURN_IF_ERROR(expect_rank(ctx, 0, 3));
   AIPU_ASSIGN_OR_RETURN(const ImageAndBlock g, image_and_block(ctx));
   const size_t count = g.image.size();
-  int64_t taps = 1;
-  for (const int64_t extent : g.block) {
-    if (extent > kWindowLimit / taps) return invalid_model("block_shape is too large");
+  Dim taps = 1;
+  for (const Dim& extent : g.block) {
+    if (taps.is_constant() && extent.is_constant() && *extent.constant() > kWindowLimit / *taps.constant())
+      return invalid_model("block_shape is too large");
     taps *= extent;
   }
   const TensorType& input = ctx.input(0);
-  if (input.shape[1].is_constant() && *input.shape[1].constant() % taps != 0) {
-    return invalid_model(
-        str_cat("the second extent of ", input.text(), " does not divide by the block's ", taps, " elements"));
-  }
+  const Dim channels = floordiv(input.shape[1], taps);
+  AIPU_RETURN_IF_ERROR(
+      expect_equal(input.shape[1], channels * taps, str_cat("the second extent, in blocks of ", taps.text(), ",")));
   for (const auto& [name, expected, low] :
        {std::tuple("strides", count, int64_t{1}), std::tuple("dilations", count, int64_t{1}),
         std::tuple("pads", 2 * count, int64_t{0})}) {
@@ -186,12 +184,12 @@ Status infer_col2im(InferContext& ctx) {
     const auto value = [&](const char* name, size_t at, int64_t otherwise) {
       return ctx.attributes().has(name) ? ctx.attributes().ints(name)[at] : otherwise;
     };
-    const Dim reach((g.block[k] - 1) * value("dilations", k, 1) + 1);
+    const Dim reach = (g.block[k] - 1) * Dim(value("dilations", k, 1)) + 1;
     const Dim padded = g.image[k] + Dim(value("pads", k, 0) + value("pads", k + count, 0));
     positions *= floordiv(padded - reach, Dim(value("strides", k, 1))) + 1;
   }
   AIPU_RETURN_IF_ERROR(expect_equal(input.shape[2], positions, "the number of blocks"));
-  Shape shape = {input.shape[0], floordiv(input.shape[1], Dim(taps))};
+  Shape shape = {input.shape[0], channels};
   shape.insert(shape.end(), g.image.begin(), g.image.end());
   set_output(ctx, 0, input.dtype, std::move(shape));
   return {};
@@ -312,7 +310,7 @@ OpDef col2im_op() {
   def.outputs = {operand("output", kNumeric)};
   def.attributes = {attr::optional("strides", AttributeKind::kInts), attr::optional("dilations", AttributeKind::kInts),
                     attr::optional("pads", AttributeKind::kInts), attr::optional("image_shape", AttributeKind::kShape),
-                    attr::optional("block_shape", AttributeKind::kInts)};
+                    attr::optional("block_shape", AttributeKind::kShape)};
   def.infer = infer_col2im;
   def.resolve = resolve_with({1, 2}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
     AIPU_ASSIGN_OR_RETURN(ImageAndBlock g, image_and_block(ctx));

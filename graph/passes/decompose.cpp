@@ -5,12 +5,18 @@
 //   GroupNormalization         =>  reshape to [N,groups,rest], normalise the last axis, reshape back, * scale + bias
 //   LayerNormalization, RMSNormalization whose scale or bias broadcasts inside the normalised axes
 //                              =>  the same without, * scale + bias
-//   MeanVarianceNormalization  =>  (x - mean) / (sqrt(mean(x*x) - mean*mean) + 1e-9)
+//   MeanVarianceNormalization  =>  (x - mean) / (sqrt(mean((x - mean)^2)) + 1e-9)
 //   LpNormalization            =>  x / ReduceL1|ReduceL2(x), x / 1 where that is 0
 //   GlobalLpPool               =>  ReduceL1 | ReduceL2 | ReduceSum(|x|^p)^(1/p) over the spatial axes
 //   Hardmax                    =>  Equal(ArgMax(x), 0..extent-1) as numbers
 //   Dropout with a used mask   =>  x, and all true
-//   DynamicQuantizeLinear      =>  ReduceMin, ReduceMax, arithmetic, QuantizeLinear
+//   DynamicQuantizeLinear      =>  ReduceMin, ReduceMax, arithmetic, QuantizeLinear; the scale of zeros is 1
+//   ScatterElements, ScatterND that combine floats of 16 bits
+//                              =>  the same of float32, cast
+//   ReduceLogSumExp of integers
+//                              =>  that of float64, cast
+//   MatMul whose batches are broadcast in more than two groups of axes
+//                              =>  the same of expanded operands
 //   QLinearConv, QLinearMatMul, com.microsoft::QLinearAdd
 //                              =>  DequantizeLinear, the op on float32, QuantizeLinear
 //   Einsum                     =>  decompose_einsum.cpp
@@ -21,7 +27,9 @@
 // Runs before layouts are assigned: all spatial ops are NCHW here.
 #include <algorithm>
 #include <map>
+#include <optional>
 
+#include "graph/ir/op_def.h"
 #include "graph/passes/decompose_rules.h"
 #include "graph/passes/passes.h"
 
@@ -100,10 +108,10 @@ std::vector<ValueId> mean_variance_normalization(DecomposeBuilder& b, const Deco
   const ValueId x = s.inputs[0];
   const DType dtype = b.graph().type(x).dtype;
   const std::vector<int64_t> axes = s.attributes.ints("axes");
-  const ValueId mean = b.reduce("ReduceMean", x, axes);
-  const ValueId square = b.reduce("ReduceMean", b.op("Mul", {x, x}), axes);
-  const ValueId deviation = b.op("Sqrt", {b.op("Sub", {square, b.op("Mul", {mean, mean})})});
-  return {b.op("Div", {b.op("Sub", {x, mean}), b.op("Add", {deviation, b.number(dtype, 1e-9)})})};
+  // Not mean(x^2) - mean^2, as ONNX writes it: rounding takes that below 0.
+  const ValueId centred = b.op("Sub", {x, b.reduce("ReduceMean", x, axes)});
+  const ValueId deviation = b.op("Sqrt", {b.reduce("ReduceMean", b.op("Mul", {centred, centred}), axes)});
+  return {b.op("Div", {centred, b.op("Add", {deviation, b.number(dtype, 1e-9)})})};
 }
 
 std::vector<ValueId> lp_normalization(DecomposeBuilder& b, const DecomposeSite& s) {
@@ -134,6 +142,73 @@ std::vector<ValueId> dropout(DecomposeBuilder& b, const DecomposeSite& s) {
   return {s.inputs[0], b.op("ConstantOfShape", {}, std::move(attributes))};
 }
 
+std::vector<ValueId> log_sum_exp(DecomposeBuilder& b, const DecomposeSite& s) {
+  const DType dtype = b.type(s.inputs[0]).dtype;
+  if (is_floating(dtype) || !s.attributes.has("axes")) return {};
+  const ValueId sums = b.reduce("ReduceLogSumExp", b.cast(s.inputs[0], DType::kF64), s.attributes.ints("axes"),
+                                s.attributes.i("keepdims") != 0);
+  return {b.cast(sums, dtype)};
+}
+
+// Rounded once, whatever comes together.
+std::vector<ValueId> widened_scatter(DecomposeBuilder& b, const DecomposeSite& s, const char* op) {
+  const DType dtype = b.type(s.inputs[0]).dtype;
+  if (s.attributes.s_or("reduction", "none") == "none" || !is_floating(dtype) || dtype_bytes(dtype) != 2) return {};
+  std::vector<ValueId> operands = s.inputs;
+  for (const size_t i : {0, 2}) operands[i] = b.cast(operands[i], DType::kF32);
+  return {b.cast(b.op(op, std::move(operands), s.attributes), dtype)};
+}
+
+std::vector<ValueId> scatter_elements(DecomposeBuilder& b, const DecomposeSite& s) {
+  return widened_scatter(b, s, "ScatterElements");
+}
+
+std::vector<ValueId> scatter_nd(DecomposeBuilder& b, const DecomposeSite& s) {
+  return widened_scatter(b, s, "ScatterND");
+}
+
+// Groups of neighbouring axes that are broadcast alike, or not at all. An axis of which only a run knows is one itself.
+size_t broadcast_groups(const Shape& a, const Shape& b, const Shape& whole) {
+  enum : size_t { kWhole, kBroadcast, kUnknown };
+  const auto kind = [&](const Shape& batch, size_t k) -> size_t {
+    const size_t front = whole.size() - batch.size();
+    if (k < front || (batch[k - front] != whole[k] && batch[k - front] == Dim(1))) return kBroadcast;
+    return batch[k - front] == whole[k] ? size_t{kWhole} : kUnknown + k;
+  };
+  size_t groups = 0;
+  std::optional<std::pair<size_t, size_t>> last;
+  for (size_t k = 0; k < whole.size(); ++k) {
+    const std::pair<size_t, size_t> here = {kind(a, k), kind(b, k)};
+    if (whole[k] == Dim(1) || last == here) continue;
+    last = here;
+    ++groups;
+  }
+  return groups;
+}
+
+// Kernels walk two groups of axes.
+std::vector<ValueId> matmul(DecomposeBuilder& b, const DecomposeSite& s) {
+  std::vector<ValueId> operands = s.inputs;
+  std::vector<Shape> batches;
+  for (const ValueId operand : operands) {
+    const Shape& shape = b.shape(operand);
+    if (shape.size() < 3) return {};
+    batches.emplace_back(shape.begin(), shape.end() - 2);
+  }
+  const auto whole = broadcast_shapes(batches);
+  if (!whole.ok() || broadcast_groups(batches[0], batches[1], *whole) <= 2) return {};
+  for (const size_t i : {1, 0}) {
+    if (broadcast_groups(batches[0], batches[1], *whole) <= 2) break;
+    Attributes attributes;
+    Shape shape = *whole;
+    shape.insert(shape.end(), b.shape(operands[i]).end() - 2, b.shape(operands[i]).end());
+    attributes.set("shape", std::move(shape));
+    operands[i] = b.op("Expand", {operands[i]}, std::move(attributes));
+    batches[i] = *whole;
+  }
+  return {b.op("MatMul", std::move(operands))};
+}
+
 std::vector<ValueId> dynamic_quantize(DecomposeBuilder& b, const DecomposeSite& s) {
   const ValueId x = s.inputs[0];
   const DType dtype = b.graph().type(x).dtype;
@@ -142,7 +217,9 @@ std::vector<ValueId> dynamic_quantize(DecomposeBuilder& b, const DecomposeSite& 
   const ValueId zero = b.number(dtype, 0);
   const ValueId low = b.op("Min", {b.reduce("ReduceMin", x, axes, false), zero});
   const ValueId high = b.op("Max", {b.reduce("ReduceMax", x, axes, false), zero});
-  const ValueId scale = b.op("Div", {b.op("Sub", {high, low}), b.number(dtype, 255)});
+  const ValueId range = b.op("Sub", {high, low});
+  const ValueId nothing = b.op("Equal", {range, zero});
+  const ValueId scale = b.op("Where", {nothing, b.number(dtype, 1), b.op("Div", {range, b.number(dtype, 255)})});
   const ValueId shifted = b.op("Div", {b.op("Sub", {zero, low}), scale});
   const ValueId point = b.op("Round", {b.op("Clip", {shifted, zero, b.number(dtype, 255)})});
   const ValueId zero_point = b.cast(point, DType::kU8);
@@ -204,6 +281,10 @@ Result<int> decompose(Graph& graph, PassContext&) {
       {"LpNormalization", lp_normalization},
       {"GlobalLpPool", global_lp_pool},
       {"Dropout", dropout},
+      {"MatMul", matmul},
+      {"ReduceLogSumExp", log_sum_exp},
+      {"ScatterElements", scatter_elements},
+      {"ScatterND", scatter_nd},
       {"DynamicQuantizeLinear", dynamic_quantize},
       {"QLinearConv", qlinear_conv},
       {"QLinearMatMul", qlinear_matmul},

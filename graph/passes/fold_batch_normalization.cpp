@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "graph/ir/op_def.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 
@@ -100,11 +101,17 @@ class Folder {
     return op == "Gemm" || op == "MatMul";
   }
 
+  // The layout of recurrent nodes is another thing.
+  bool is_channels_last(const Node& n) const {
+    const OpDef* def = graph_.find_op(n.op);
+    return def != nullptr && (def->traits & kSpatial) != 0 && n.attributes.s_or("layout", "NCHW") == "NHWC";
+  }
+
   size_t channel_axis(ValueId input, NodeId id) const {
     const auto rank = static_cast<size_t>(graph_.type(input).rank());
     const NodeId producer = graph_.value(input).producer;
     for (const NodeId which : {id, producer}) {
-      if (which.valid() && node(which).attributes.s_or("layout", "NCHW") == "NHWC") return rank - 1;
+      if (which.valid() && is_channels_last(node(which))) return rank - 1;
     }
     if (node(id).op != "BatchNormalization" && last_axis(input)) return rank - 1;
     return 1;

@@ -50,9 +50,13 @@ constexpr std::string_view kAxisNames[] = {"depth", "height", "width"};
 }  // namespace
 
 void bind_axis(std::string_view name, const SpatialAxis& axis, KernelArguments* arguments) {
+  bind_axis(name, axis, axis.kernel, arguments);
+}
+
+void bind_axis(std::string_view name, const SpatialAxis& axis, const Dim& kernel, KernelArguments* arguments) {
   arguments->record(name, {{"image", axis.in},
                            {"result", axis.out},
-                           {"kernel", axis.kernel},
+                           {"kernel", kernel},
                            {"stride", axis.stride},
                            {"pad", axis.pad_begin},
                            {"dilation", axis.dilation}});

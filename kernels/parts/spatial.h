@@ -32,6 +32,8 @@ Result<SpatialGeometry> read_geometry(const graph::Graph& graph, const graph::No
 
 // The records of templates/spatial.py, as the parameter `name`. The padding of an axis is the one in front.
 void bind_axis(std::string_view name, const SpatialAxis& axis, KernelArguments* arguments);
+// The same with an extent of the kernel that may be an expression.
+void bind_axis(std::string_view name, const SpatialAxis& axis, const graph::Dim& kernel, KernelArguments* arguments);
 // "geometry", with all three axes.
 void bind_geometry(const SpatialGeometry& geometry, KernelArguments* arguments);
 // "groups".

@@ -298,6 +298,14 @@ class PadPlugin final : public SingleOpPlugin {
       copy.inputs[0].element_offset += crop_begin * in_strides[i];
       copy.output.element_offset += graph::max(pads[i], 0) * out_strides[i];
     }
+    const Dim count = graph::element_count(copy.dims);
+    if (count == Dim(0)) return {};
+    // Where nothing is left to copy, its place may be behind the end.
+    const bool may_crop =
+        std::any_of(pads.begin(), pads.end(), [](const Dim& pad) { return pad.lower_bound().value_or(-1) < 0; });
+    for (Dim* offset : {&copy.inputs[0].element_offset, &copy.output.element_offset}) {
+      if (may_crop && count.lower_bound().value_or(0) < 1) *offset = graph::select(graph::eq(count, 0), 0, *offset);
+    }
     return launch_strided_map(context, std::move(copy));
   }
 

@@ -1,6 +1,8 @@
 // GridSample, RoiAlign, MaxRoiPool, aipu::DeformColumns over channels-last images; Col2Im.
 #include <fmt/format.h>
 
+#include <array>
+
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/parts/spatial.h"
@@ -31,7 +33,7 @@ class SamplingPlugin final : public SingleOpPlugin {
     const graph::TensorType& x = graph.type(node.inputs[0]);
     if (node.op == "Col2Im") {
       if (!node.attributes.has("image_shape")) return unsupported("the image's extents are known only at run time");
-      if (node.attributes.ints("block_shape").size() > 3) return unsupported("images of more than three dimensions");
+      if (node.attributes.shape("block_shape").size() > 3) return unsupported("images of more than three dimensions");
       return {};
     }
     if (node.attributes.s_or("layout", "NCHW") != "NHWC")
@@ -176,34 +178,35 @@ class SamplingPlugin final : public SingleOpPlugin {
     const size_t count = out.size() - 2;
     // Of the blocks' convolution, whose output is `blocks` and whose input the image.
     SpatialGeometry geometry;
+    std::array<Dim, 3> kernel = {1, 1, 1};
     const auto attribute = [&](const char* name, size_t at, int64_t otherwise) {
       return node.attributes.has(name) ? node.attributes.ints(name)[at] : otherwise;
     };
     Dim blocks = 1;
     for (size_t k = 0; k < count; ++k) {
       SpatialAxis& a = geometry.axes[3 - count + k];
+      const Dim& block = kernel[3 - count + k] = node.attributes.shape("block_shape")[k];
       a.in = out[k + 2];
-      a.kernel = node.attributes.ints("block_shape")[k];
       a.stride = attribute("strides", k, 1);
       a.dilation = attribute("dilations", k, 1);
       const int64_t begin = attribute("pads", k, 0);
       a.pad_begin = begin;
-      a.out = graph::floordiv(a.in + Dim(begin + attribute("pads", k + count, 0) - (a.kernel - 1) * a.dilation - 1),
-                              Dim(a.stride)) +
-              1;
+      const Dim room = a.in + Dim(begin + attribute("pads", k + count, 0) - 1) - (block - 1) * Dim(a.dilation);
+      a.out = graph::floordiv(room, Dim(a.stride)) + 1;
       blocks *= a.out;
     }
     require_equal(context, x.shape[2], blocks, "the number of blocks");
-    AIPU_ASSIGN_OR_RETURN(auto kernel,
+    AIPU_ASSIGN_OR_RETURN(auto function,
                           context.kernel("sampling.py", "col2im", sampling_params(context, x.dtype, DType::kF32)));
     KernelArguments arguments;
     arguments.pointer("x", context.value(node.inputs[0]))
         .pointer("out", context.value(node.outputs[0]))
         .scalar("images", out[0] * out[1]);
-    bind_axis("depth", geometry.axes[0], &arguments);
-    bind_axis("height", geometry.axes[1], &arguments);
-    bind_axis("width", geometry.axes[2], &arguments);
-    return context.launch(std::move(kernel), arguments, graph::max(graph::ceildiv(graph::element_count(out), 256), 1));
+    bind_axis("depth", geometry.axes[0], kernel[0], &arguments);
+    bind_axis("height", geometry.axes[1], kernel[1], &arguments);
+    bind_axis("width", geometry.axes[2], kernel[2], &arguments);
+    return context.launch(std::move(function), arguments,
+                          graph::max(graph::ceildiv(graph::element_count(out), 256), 1));
   }
 };
 

@@ -83,7 +83,8 @@ def grid_sample(
                 p = S.rint(p)
             p = limited(p, real(-1e7), real(1e7))
             if p < low or p > high:
-                if PADDING == "border":
+                # Of a cubic curve the pixels behind the border count, each as that at the border.
+                if PADDING == "border" and TAPS != 4:
                     p = limited(p, real(0), size - real(1))
                 if PADDING == "reflection":
                     p = reflected(p, low, high)

@@ -58,7 +58,8 @@ std::vector<Tap> taps_of(double g, int64_t extent, const std::string& mode, cons
   double p = align ? (g + 1) / 2 * static_cast<double>(extent - 1) : ((g + 1) * static_cast<double>(extent) - 1) / 2;
   if (mode == "nearest") p = std::nearbyint(p);
   if (p < low || p > high) {
-    if (padding == "border") p = std::clamp(p, 0.0, static_cast<double>(extent - 1));
+    // Of a cubic curve the pixels behind the border count, each as that at the border, as for PyTorch and ONNX Runtime.
+    if (padding == "border" && mode != "cubic") p = std::clamp(p, 0.0, static_cast<double>(extent - 1));
     if (padding == "reflection") p = reflected(p, low, high);
   }
   const auto base = static_cast<int64_t>(std::floor(p));

@@ -9,16 +9,20 @@ class Family:
     def __init__(self, opset=28, domain=""):
         self.opset, self.domain = opset, domain
         self.nodes, self.inputs, self.constants, self.expected = [], {}, {}, {}
+        self.open = set()
 
-    def add(self, op, operands, expected, constants=(), tolerance=1e-5, **attributes):
-        """``operands``: arrays, None where one is left out; those at the places ``constants`` are initializers.
-        ``expected``: an array, or a list of one per output with None for outputs that are not compared."""
+    def add(self, op, operands, expected, constants=(), symbols=(), tolerance=1e-5, **attributes):
+        """``operands``: arrays, None where one is left out; those at the places ``constants`` are initializers, those
+        at ``symbols`` have extents that only a run knows. ``expected``: an array, or a list of one per output with None
+        for outputs that are not compared."""
         label = f"{op}_{len(self.nodes)}"
         names = []
         for place, array in enumerate(operands):
             names.append("" if array is None else f"{label}_in{place}")
             if array is not None:
                 (self.constants if place in constants else self.inputs)[names[-1]] = np.asarray(array)
+            if place in symbols:
+                self.open.add(names[-1])
         results = expected if isinstance(expected, (list, tuple)) else [expected]
         outputs = ["" if array is None else f"{label}_out{i}" for i, array in enumerate(results)]
         for name, array in zip(outputs, results):
@@ -26,10 +30,14 @@ class Family:
                 self.expected[name] = (np.asarray(array), tolerance)
         self.nodes.append(node(op, names, outputs, self.domain, **attributes))
 
+    def declared(self, name, array):
+        """The shape that the model says an input has."""
+        return [f"{name}_{k}" for k in range(array.ndim)] if name in self.open else array.shape
+
     def check(self, folder, backend=None, **options):
         """``options`` are those of aipu.build."""
         path = folder / "family.onnx"
-        inputs = [(name, str(array.dtype), array.shape) for name, array in self.inputs.items()]
+        inputs = [(name, str(array.dtype), self.declared(name, array)) for name, array in self.inputs.items()]
         outputs = [(name, str(array.dtype), array.shape) for name, (array, _) in self.expected.items()]
         write_model(path, self.nodes, inputs, outputs, self.constants, self.opset)
         report = aipu.build(path, folder / "family.aipu.bin", **options)

@@ -45,6 +45,7 @@ def test_sample_of_the_backend_tests(tmp_path):
         for line in (SOURCE / "tests/onnx/contradictions.txt").read_text().splitlines()
         if line and not line.startswith("#")
     ]
+    contradictions.append("test_dft_inverse")  # as _opset19; libonnx-testdata's case of the name has exact numbers
     (tmp_path / "runner.py").write_text(RUNNER)
     seed = os.environ.get("AIPU_TEST_SEED", "5")
     count = 1_000_000 if os.environ.get("AIPU_LARGE_TESTS") else 60

@@ -26,6 +26,17 @@ def test_gemm_adds_a_column(tmp_path, random):
     family.check(tmp_path)
 
 
+def test_gemm_adds_what_a_run_says(tmp_path, random):
+    """Extents of C that may turn out to be 1."""
+    family = Family(opset=17)
+    a, b = floats(random, 5, 3), floats(random, 3, 4)
+    for c in (floats(random, 5, 1), floats(random, 1, 4), floats(random, 4), floats(random, 5, 4), floats(random, 1)):
+        family.add("Gemm", [a, b, c], a @ b + c, symbols=[2])
+        family.add("Gemm", [a.T, b.T, c], a @ b - c, symbols=[2], transA=1, transB=1, beta=-1.0)
+        family.add("Gemm", [a, b, c], a @ b + c, symbols=[0])
+    family.check(tmp_path)
+
+
 def test_gemm_refuses_a_column_that_widens(tmp_path, random):
     family = Family(opset=17)
     a, b, c = floats(random, 1, 3), floats(random, 3, 4), floats(random, 5, 1)
@@ -122,3 +133,137 @@ def test_resize_by_scales_that_are_computed(tmp_path, random):
             x = floats(random, 1, 2, height, width)
             y = x.repeat(8 // height, 2).repeat(6 // width, 3)
             np.testing.assert_array_equal(model.run({"x": x})["y"], y)
+
+
+def test_recurrent_inputs_of_symbolic_extents(tmp_path, random):
+    """The extent of the elements too, which the weights say."""
+    family = Family(opset=17)
+    x, w, r = floats(random, 3, 2, 4), floats(random, 1, 5, 4), floats(random, 1, 5, 5)
+    h, outputs = np.zeros((2, 5), np.float32), []
+    for step in x:
+        h = np.tanh(step @ w[0].T + h @ r[0].T)
+        outputs.append(h)
+    family.add("RNN", [x, w, r], [np.array(outputs)[:, None], h[None]], constants=[1, 2], symbols=[0], hidden_size=5)
+    family.check(tmp_path)
+
+
+def test_scales_behind_recurrent_nodes(tmp_path, random):
+    """Whose attribute `layout` is a number."""
+    x, w, r = floats(random, 3, 2, 4), floats(random, 1, 15, 4), floats(random, 1, 15, 5)
+    scale = floats(random, 5)
+    nodes = [node("GRU", ["x", "w", "r"], ["y", "h"], hidden_size=5), node("Mul", ["h", "scale"], ["scaled"])]
+    inputs, outputs = [("x", "float32", (3, 2, 4))], [("h", "float32", (1, 2, 5)), ("scaled", "float32", (1, 2, 5))]
+    write_model(tmp_path / "m.onnx", nodes, inputs, outputs, {"w": w, "r": r, "scale": scale})
+    found = aipu.load(aipu.build(tmp_path / "m.onnx")["output"]).run({"x": x})
+    np.testing.assert_allclose(found["scaled"], found["h"] * scale, rtol=1e-5)
+
+
+@pytest.mark.parametrize("backend", [None, "interp"])
+def test_parts_of_no_elements(tmp_path, random, backend):
+    """A part that has none may begin behind the end, along an axis that has some."""
+    family = Family(opset=18)
+    x = floats(random, 2, 3, 4)
+
+    def ints(*values):
+        return np.array(values, np.int64)
+
+    for symbols in ([], [0]):
+        far = 2**40
+        operands = [x, ints(7, 2, -1), ints(far, far, -far), ints(1, 0, 2), ints(1, 1, -1)]
+        family.add("Slice", operands, x[2:, 7:, ::-1], symbols=symbols, constants=[1, 2, 3, 4])
+        cropped = np.zeros((1, 0, 3), np.float32)
+        family.add("Pad", [x, ints(-1, -3, -1, 0, 0, 0)], cropped, symbols=symbols, constants=[1])
+        nothing_left = np.zeros((2, 4, 4), np.float32)  # of the second axis
+        for constants in ([], [1]):
+            pads = ints(0, 5, 0, 0, -4, 0)
+            family.add("Pad", [x, pads], nothing_left, symbols=symbols, constants=constants)
+            pads = ints(0, -4, 0, 0, 5, 0)
+            family.add("Pad", [x, pads], nothing_left, symbols=symbols, constants=constants)
+        none = x[:0]
+        parts = [none, none[..., :1], none]
+        family.add("Concat", parts, np.zeros((0, 3, 9), np.float32), symbols=symbols, axis=-1)
+        family.add("Concat", [none, none], np.zeros((0, 3, 4), np.float32), symbols=symbols, axis=0)
+    family.check(tmp_path, backend)
+
+
+def test_batches_that_are_broadcast_by_turns(tmp_path, random):
+    family = Family(opset=17)
+    for left, right in [
+        ((2, 1, 3), (1, 4, 3)),
+        ((2, 1, 3), (2, 4, 1)),
+        ((2, 1, 3, 1), (1, 2, 1, 4)),
+        ((3,), (2, 3, 1, 3)),
+    ]:
+        a, b = floats(random, *left, 2, 5), floats(random, *right, 5, 3)
+        family.add("MatMul", [a, b], a @ b)
+    a, b = floats(random, 2, 1, 3, 2, 5), floats(random, 1, 4, 3, 5, 3)
+    family.add("MatMul", [a, b], a @ b, symbols=[0])
+    family.check(tmp_path)
+
+
+def test_numbers_that_formulas_stumble_over(tmp_path, random):
+    family = Family(opset=18)
+    zeros = np.zeros((2, 3), np.float32)
+    quantised = [np.zeros((2, 3), np.uint8), np.float32(1), np.uint8(0)]
+    family.add("DynamicQuantizeLinear", [zeros], quantised)
+    # Whose mean of squares may round to less than the square of the mean: the root of what is left is no number.
+    rows = 1e-3 * np.array([[1, 1.0001, 0.9999]] * 40, np.float32) + 3 * floats(random, 40, 1)
+    centred = rows - rows.mean(1, keepdims=True, dtype=np.float32)
+    deviation = np.sqrt((centred**2).mean(1, keepdims=True)) + np.float32(1e-9)
+    family.add("MeanVarianceNormalization", [rows], centred / deviation, axes=[1], tolerance=3)
+    whole = np.array([[1, 2, 3], [0, 0, 0], [-3, 5, 30]], np.int64)
+    for dtype in (np.int32, np.int64):
+        family.add("ReduceLogSumExp", [whole.astype(dtype), np.array([1])], np.array([[3], [1], [30]], dtype))
+    family.add("ReduceSum", [zeros, np.array([], np.int64)], np.zeros((1, 1), np.float32))
+    family.add("ReduceSum", [zeros + 1, np.array([], np.int64)], zeros + 1, noop_with_empty_axes=1)
+    family.check(tmp_path)
+
+
+@pytest.mark.parametrize("reduction, combine", [("add", np.add), ("min", np.minimum), ("mul", np.multiply)])
+def test_combined_halves(tmp_path, random, reduction, combine):
+    family = Family(opset=18)
+    x, updates = floats(random, 5).astype(np.float16), floats(random, 3).astype(np.float16)
+    places = np.array([4, 0, 2])
+    y = x.copy()
+    y[places] = combine(x[places], updates)
+    family.add("ScatterElements", [x, places, updates], y, reduction=reduction, tolerance=1e-3)
+    family.add("ScatterND", [x, places[:, None], updates], y, reduction=reduction, tolerance=1e-3)
+    family.check(tmp_path)
+
+
+@pytest.mark.parametrize("symbols", [[], [0]])
+def test_blocks_of_a_size_that_a_run_says(tmp_path, random, symbols):
+    family = Family(opset=18)
+    block, image = (2, 3), (4, 5)
+    x = floats(random, 2, 3 * 2 * 3, 3 * 3)
+    expected = np.zeros((2, 3, *image), np.float32)
+    patches = x.reshape(2, 3, *block, 3, 3)
+    for row in range(3):
+        for column in range(3):
+            expected[:, :, row : row + 2, column : column + 3] += patches[..., row, column]
+    family.add("Col2Im", [x, np.array(image), np.array(block)], expected, symbols=symbols)
+    family.check(tmp_path)
+
+
+def test_blocks_of_no_size(tmp_path, random):
+    family = Family(opset=18)
+    x = floats(random, 1, 6, 9)
+    family.add("Col2Im", [x, np.array([4, 5]), np.array([-2, -3])], np.zeros((1, 1, 4, 5), np.float32))
+    with pytest.raises(ValueError, match="Col2Im"):
+        family.check(tmp_path)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -2, -3])
+def test_transforms_along_an_axis_of_the_run(tmp_path, random, axis):
+    family = Family(opset=20)
+    x = floats(random, 3, 4, 5, 2)
+    complex_x = x[..., 0] + 1j * x[..., 1]
+    at = axis if axis >= 0 else axis + 4
+
+    def parts(y):
+        return np.stack([y.real, y.imag], -1).astype(np.float32)
+
+    place = np.array(axis, np.int64)
+    family.add("DFT", [x, None, place], parts(np.fft.fft(complex_x, axis=at)), tolerance=1e-4)
+    family.add("DFT", [x, None, place], parts(np.fft.ifft(complex_x, axis=at)), tolerance=1e-4, inverse=1)
+    family.check(tmp_path)

@@ -17,6 +17,9 @@ inline ValueId gather(OpContext& c, ValueId x, ValueId indices, int64_t axis = 0
 inline ValueId concat(OpContext& c, int64_t axis, std::vector<ValueId> parts) {
   return c.emit("Concat", {{"axis", axis}}, std::move(parts));
 }
+inline ValueId where(OpContext& c, ValueId condition, ValueId yes, ValueId no) {
+  return c.emit("Where", {}, {condition, yes, no});
+}
 inline AttributeList listed(const Attributes& attributes) { return {attributes.all().begin(), attributes.all().end()}; }
 // ONNX's rules for 0 and -1 hold.
 inline ValueId reshape(OpContext& c, ValueId x, std::vector<int64_t> shape) {

@@ -32,12 +32,30 @@ void constant(OpContext& c) {
   }
 }
 
-// A C of one column is added by itself: kernels take rows and whole matrices.
+namespace {
+
+// Whether Gemm's kernels can add C: one number, a row, or a whole matrix. Extents that only a run knows may be 1 there.
+bool adds_addend(OpContext& c) {
+  const auto is_set = [&](const char* name) {
+    const auto found = c.attributes.find(name);
+    return found != c.attributes.end() && found->second.i != 0;
+  };
+  const Shape& addend = c.type(c.input(2)).shape;
+  const Shape &a = c.type(c.input(0)).shape, &b = c.type(c.input(1)).shape;
+  if (a.size() != 2 || b.size() != 2 || addend.size() > 2 || graph::element_count(addend) == Dim(1)) return true;
+  const Dim rows = a[is_set("transA") ? 1 : 0], columns = b[is_set("transB") ? 0 : 1];
+  const bool is_column = addend.size() == 2 && addend[1] == Dim(1);
+  const bool fits = addend.back() == columns && (addend.size() == 1 || addend[0] == Dim(1) || addend[0] == rows);
+  return fits || (!is_column && graph::is_static(addend) && graph::is_static({rows, columns}));
+}
+
+}  // namespace
+
+// Any other C is added by itself.
 void gemm(OpContext& c) {
   c.ignore("broadcast");  // before opset 7: C is broadcast only then, and otherwise has the full shape
   const ValueId addend = c.input(2);
-  const Shape shape = c.type(addend).shape;
-  if (!c.ok() || shape.size() != 2 || shape[1] != Dim(1) || shape[0] == Dim(1)) return pass(c);
+  if (!c.ok() || !addend.valid() || adds_addend(c)) return pass(c);
   c.expect_inputs(2, 3);
   const double beta = c.take_float("beta", 1);
   const ValueId product = c.emit("Gemm", listed(c.pass_attributes("Gemm")), {c.input(0), c.input(1)});
@@ -45,9 +63,13 @@ void gemm(OpContext& c) {
   if (is_integer(c.dtype(product)) && beta != std::floor(beta))
     return c.fail_unsupported("a fractional beta on an integer matrix is not supported");
   const ValueId sum = beta == 0 ? product : add(c, product, scaled(c, addend, beta));
-  if (c.ok() && c.type(sum).shape != c.type(product).shape)
+  if (!c.ok()) return;
+  const Shape &found = c.type(sum).shape, &wanted = c.type(product).shape;
+  const bool is_known = graph::is_static(found) && graph::is_static(wanted);
+  if (found.size() != wanted.size() || (is_known && found != wanted))
     return c.fail_invalid(str_cat("C ", c.type(addend).text(), " does not broadcast to ", c.type(product).text()));
-  c.set_output(0, sum);
+  // Symbols may turn out to be what the sum took them for; if not, that is an error of the run.
+  c.set_output(0, found == wanted ? sum : c.emit("Reshape", {{"shape", wanted}}, {sum}));
 }
 
 }  // namespace aipu::frontend

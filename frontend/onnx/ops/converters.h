@@ -112,6 +112,7 @@ void softmax_cross_entropy_loss(OpContext& c);
 
 // signal.cpp
 void window(OpContext& c);
+void dft(OpContext& c);
 void dft_before_20(OpContext& c);
 
 // attention.cpp

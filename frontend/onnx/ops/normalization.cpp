@@ -1,5 +1,6 @@
 // Normalisations: BatchNormalization's training outputs, GroupNormalization's per-group scale,
 // MeanVarianceNormalization as its definition.
+#include "frontend/onnx/ops/compose.h"
 #include "frontend/onnx/ops/converters.h"
 
 namespace aipu::frontend {
@@ -74,11 +75,11 @@ void mean_variance_normalization(OpContext& c) {
   c.expect_inputs(1, 1);
   const ValueId x = c.input(0);
   const ValueId axes = c.int64s(c.take_ints("axes").value_or(std::vector<int64_t>{0, 2, 3}));
-  const ValueId mean = c.emit("ReduceMean", {}, {x, axes});
-  const ValueId squares = c.emit("ReduceMean", {}, {c.emit("Mul", {}, {x, x}), axes});
-  const ValueId variance = c.emit("Sub", {}, {squares, c.emit("Mul", {}, {mean, mean})});
-  const ValueId deviation = c.emit("Add", {}, {c.emit("Sqrt", {}, {variance}), c.scalar(c.dtype(x), 1e-9)});
-  c.emit_output("Div", {}, {c.emit("Sub", {}, {x, mean}), deviation});
+  // Not mean(x^2) - mean^2, as ONNX writes it: rounding takes that below 0.
+  const ValueId centred = subtract(c, x, c.emit("ReduceMean", {}, {x, axes}));
+  const ValueId variance = c.emit("ReduceMean", {}, {multiply(c, centred, centred), axes});
+  const ValueId deviation = add(c, c.emit("Sqrt", {}, {variance}), c.scalar(c.dtype(x), 1e-9));
+  c.emit_output("Div", {}, {centred, deviation});
 }
 
 }  // namespace aipu::frontend

@@ -1,6 +1,7 @@
 // Reductions whose axes, and TopK whose k, were attributes.
 #include "frontend/onnx/ops/compose.h"
 #include "frontend/onnx/ops/converters.h"
+#include "frontend/onnx/ops/run_time_axes.h"
 
 namespace aipu::frontend {
 
@@ -22,12 +23,10 @@ void cumulative(OpContext& c) {
   const auto attributes = c.pass_attributes(c.op_type());
   std::vector<ValueId> results;
   for (int64_t axis = 0; axis < c.rank(x); ++axis) {
-    const ValueId sums = c.emit(c.op_type(), listed(attributes), {x, c.int64_scalar(axis)});
-    results.push_back(c.unsqueeze(sums, {0}));
+    results.push_back(c.emit(c.op_type(), listed(attributes), {x, c.int64_scalar(axis)}));
   }
   if (results.empty()) return c.fail_invalid(str_cat("the input has no axis, ", c.type(x).text()));
-  const ValueId axis = reshape(c, c.input(1), {});
-  c.emit_output("Gather", {{"axis", int64_t{0}}}, {concat(c, 0, std::move(results)), axis});
+  c.set_output(0, of_axis(c, results, c.input(1), c.rank(x)));
 }
 
 void top_k_before_10(OpContext& c) {

@@ -11,19 +11,20 @@ namespace aipu::frontend {
 
 namespace {
 
+ValueId element(OpContext& c, ValueId list, int64_t place) { return gather(c, list, c.int64_scalar(place)); }
+
+ValueId is_negative(OpContext& c, ValueId x) { return c.emit("Less", {}, {x, c.int64_scalar(0)}); }
+
 ValueId positions(OpContext& c, int64_t count) {
   std::vector<int64_t> all;
   for (int64_t k = 0; k < count; ++k) all.push_back(k);
   return c.int64s(std::move(all));
 }
 
-ValueId element(OpContext& c, ValueId list, int64_t place) { return gather(c, list, c.int64_scalar(place)); }
-
-ValueId where(OpContext& c, ValueId condition, ValueId yes, ValueId no) {
-  return c.emit("Where", {}, {condition, yes, no});
+// Places along axes of these extents, where negative ones count from the end, counted from the front.
+ValueId from_front(OpContext& c, ValueId places, ValueId extents) {
+  return where(c, is_negative(c, places), add(c, places, extents), places);
 }
-
-ValueId is_negative(OpContext& c, ValueId x) { return c.emit("Less", {}, {x, c.int64_scalar(0)}); }
 
 }  // namespace
 
@@ -61,6 +62,13 @@ ValueId reshape_to(OpContext& c, ValueId x, ValueId extents) {
     return {};
   }
   return c.emit("Reshape", {{"shape", Shape(dims->begin(), dims->end())}}, {x});
+}
+
+ValueId of_axis(OpContext& c, const std::vector<ValueId>& results, ValueId axis, int64_t rank) {
+  std::vector<ValueId> rows;
+  for (const ValueId result : results) rows.push_back(c.unsqueeze(result, {0}));
+  const ValueId given = reshape(c, c.cast(axis, DType::kI64), {});
+  return gather(c, concat(c, 0, std::move(rows)), from_front(c, given, c.int64_scalar(rank)));
 }
 
 int64_t listed_count(OpContext& c, ValueId axes) {
@@ -132,8 +140,7 @@ void slice(OpContext& c) {
   const ValueId least_end = where(c, backward, c.int64_scalar(-1), c.int64_scalar(0));
   const ValueId most = where(c, backward, subtract(c, extents, c.int64_scalar(1)), extents);
   const auto clamped = [&](ValueId position, ValueId least) {
-    const ValueId from_front = where(c, is_negative(c, position), add(c, position, extents), position);
-    return c.emit("Min", {}, {c.emit("Max", {}, {from_front, least}), most});
+    return c.emit("Min", {}, {c.emit("Max", {}, {from_front(c, position, extents), least}), most});
   };
   const ValueId from = clamped(first, c.int64_scalar(0));
   // What is not listed ends at the end, whatever direction the others take.
@@ -209,7 +216,8 @@ ValueId reduced(OpContext& c, ValueId x, ValueId flags, const std::vector<Dim>& 
 }  // namespace
 
 void reduce(OpContext& c) {
-  if (!is_run_time(c, 1) || c.type(c.input(1)).shape == Shape{Dim(0)}) return pass(c);
+  if (c.has_input(1) && c.type(c.input(1)).shape == Shape{Dim(0)}) c.inputs[1] = c.int64s({});
+  if (!is_run_time(c, 1)) return pass(c);
   c.expect_inputs(2, 2);
   if (c.rank(c.input(1)) != 1) return c.fail_invalid(str_cat("axes must be a list, found ", c.type(c.input(1)).text()));
   const bool keep = c.take_int("keepdims", 1) != 0;

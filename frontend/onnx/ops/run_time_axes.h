@@ -18,6 +18,8 @@ ValueId axis_flags(OpContext& c, ValueId axes, int64_t rank);
 ValueId unflagged_axes(OpContext& c, ValueId flags, int64_t rank, int64_t count);
 // x with the extents that an int64 list of static length has.
 ValueId reshape_to(OpContext& c, ValueId x, ValueId extents);
+// The one of `results`, which have one shape, that an axis known only to a run picks; negative ones count from `rank`.
+ValueId of_axis(OpContext& c, const std::vector<ValueId>& results, ValueId axis, int64_t rank);
 // How many axes a list names; fails unless its type says so.
 int64_t listed_count(OpContext& c, ValueId axes);
 

@@ -1,5 +1,7 @@
 // DFT; window functions: a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), N = size (periodic) or size - 1.
+#include "frontend/onnx/ops/compose.h"
 #include "frontend/onnx/ops/converters.h"
+#include "frontend/onnx/ops/run_time_axes.h"
 
 namespace aipu::frontend {
 
@@ -30,6 +32,19 @@ void window(OpContext& c) {
   ValueId y = c.emit("Sub", {}, {c.scalar(DType::kF32, a0), weighted(a1, 1)});
   if (a2 != 0) y = c.emit("Add", {}, {y, weighted(a2, 2)});
   c.set_output(0, c.cast(y, *dtype));
+}
+
+// An axis that only the run knows picks among the results for all axes, where these have one shape.
+void dft(OpContext& c) {
+  const auto onesided = c.attributes.find("onesided");
+  const bool keeps_shape = !c.has_input(1) && (onesided == c.attributes.end() || onesided->second.i == 0);
+  if (!is_run_time(c, 2) || !keeps_shape || c.rank(c.input(0)) < 2) return pass(c);
+  const ValueId x = c.input(0);
+  const auto attributes = c.pass_attributes("DFT");
+  std::vector<ValueId> results;
+  for (int64_t axis = 0; axis < c.rank(x) - 1; ++axis)
+    results.push_back(c.emit("DFT", listed(attributes), {x, ValueId(), c.int64_scalar(axis)}));
+  c.set_output(0, of_axis(c, results, c.input(2), c.rank(x)));
 }
 
 // The axis was an attribute.
