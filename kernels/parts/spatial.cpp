@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace aipu::kernels {
 
 using graph::Dim;
@@ -41,6 +43,30 @@ Result<SpatialGeometry> read_geometry(const graph::Graph& graph, const graph::No
     }
   }
   return geometry;
+}
+
+bool has_padding(const SpatialGeometry& geometry) {
+  return std::any_of(geometry.axes.begin(), geometry.axes.end(),
+                     [](const SpatialAxis& axis) { return axis.pad_begin != Dim(0) || axis.pad_end != Dim(0); });
+}
+
+SpatialGeometry with_padding_inside(SpatialGeometry geometry) {
+  for (SpatialAxis& axis : geometry.axes) {
+    axis.in = axis.in + axis.pad_begin + axis.pad_end;
+    axis.pad_begin = axis.pad_end = 0;
+  }
+  return geometry;
+}
+
+void flatten_pixels(SpatialGeometry* geometry) {
+  Dim pixels = geometry->batch;
+  for (const SpatialAxis& axis : geometry->axes) {
+    if (axis.kernel != 1 || axis.stride != 1 || axis.pad_begin != Dim(0) || axis.pad_end != Dim(0)) return;
+    pixels *= axis.out;
+  }
+  geometry->batch = 1;
+  geometry->axes = {};
+  geometry->axes[2].in = geometry->axes[2].out = pixels;
 }
 
 namespace {

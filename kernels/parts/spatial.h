@@ -30,6 +30,13 @@ struct SpatialGeometry {
 Result<SpatialGeometry> read_geometry(const graph::Graph& graph, const graph::Node& node,
                                       const std::vector<int64_t>& kernel);
 
+bool has_padding(const SpatialGeometry& geometry);
+// The same results of an image that the padding is a part of.
+SpatialGeometry with_padding_inside(SpatialGeometry geometry);
+// All pixels of all images as one row, where a pixel of the result is one of the image: no padding, windows of 1, no
+// strides.
+void flatten_pixels(SpatialGeometry* geometry);
+
 // The records of templates/spatial.py, as the parameter `name`. The padding of an axis is the one in front.
 void bind_axis(std::string_view name, const SpatialAxis& axis, KernelArguments* arguments);
 // The same with an extent of the kernel that may be an expression.

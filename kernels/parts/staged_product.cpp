@@ -3,161 +3,408 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <functional>
+#include <set>
 
+#include "kernels/parts/axis_view.h"
 #include "kernels/parts/staging.h"
 
 namespace aipu::kernels {
 namespace {
 
+using graph::Dim;
+
 constexpr int kBuffers = 2;
+// Of 32 bits: the language's dot products are of multiples of that many.
+constexpr int kLeastLanes = 8;
 constexpr int64_t kSumBytes = 4;
-constexpr int64_t kMostVectors = 4;
-// Rows of pixels whose number is known when running are cut into segments of that many.
-constexpr int64_t kOpenSegment = 48;
-constexpr int64_t kMostSegment = 128;
-// Of buffers, which begin at multiples of it; x may also be read up to 3 bytes beyond its end.
-constexpr int64_t kSlackBytes = 64;
-// Cycles around the inner loop: of a chunk, of a tile, of a tap.
-constexpr double kChunkTurn = 250, kTileTurn = 60, kTapTurn = 12;
+constexpr int64_t kMostPixels = 128;
+// Of rows of pixels whose number is known when running.
+constexpr int64_t kOpenPixels = 48;
+// Buffers begin at multiples of it.
+constexpr int64_t kBufferBytes = 64;
+// Cycles around the inner loop: of a chunk, of a register tile, of a vector of results.
+constexpr double kChunkTurn = 160, kTileTurn = 50, kResult = 20;
+// Counters and addresses of a step, beside one address per access.
+constexpr double kStepTurn = 4;
+// Further numbers of blocks that are tried after the least one that fits.
+constexpr int kMoreBlocks = 4;
 
 int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-bool has_padding(const SpatialGeometry& geometry) {
-  return std::any_of(geometry.axes.begin(), geometry.axes.end(), [](const SpatialAxis& axis) {
-    return axis.pad_begin != graph::Dim(0) || axis.pad_end != graph::Dim(0);
-  });
-}
+int64_t rounded_up(int64_t a, int64_t b) { return ceil_of(a, b) * b; }
+double number(int64_t n) { return static_cast<double>(n); }
 
 class Tiling {
  public:
   Tiling(const tir::Target& target, const SpatialGeometry& geometry, const ProductShape& shape)
       : target_(target), costs_(target.costs.value_or(tir::CostFigures())), axis_(geometry.axes[2]), shape_(shape) {
-    const npu_timing::Figures& figures = costs_.commands;
-    bandwidth_ =
-        std::min(figures.dma_bytes_per_cycle, figures.global_bytes_per_cycle / std::max(1, target.tec_count()));
-    plan_.vectors = std::min(kMostVectors, ceil_of(shape.group_out, shape.lanes));
-    height_ = std::max<int64_t>(1, (target.vector_registers - 1) / (plan_.vectors + 1));
-    kernel_rows_ = geometry.axes[0].kernel * geometry.axes[1].kernel;
+    element_bytes_ = static_cast<int64_t>(dtype_bytes(shape.element));
+    plan_.lanes = std::max(target.lanes(32), kLeastLanes);
+    plan_.depth = plan_.lanes * kSumBytes / element_bytes_;
+    plan_.lines = geometry.axes[0].kernel * geometry.axes[1].kernel;
+    plan_.pool_bytes = target.lsram_bytes();
+    width_ = axis_.out.constant();
+    rows_ = (geometry.batch * geometry.axes[0].out * geometry.axes[1].out).constant();
+    if (width_) width_ = std::max<int64_t>(*width_, 1);
   }
 
   std::optional<StagedProduct> best() {
-    const auto known = axis_.out.constant();
-    for (int64_t segments = 1; segments <= kMostSegment; ++segments) {
-      const int64_t pixels = known ? ceil_of(std::max<int64_t>(*known, 1), segments) : kOpenSegment / segments;
-      if (pixels < 1) break;
-      if (pixels > kMostSegment) continue;
-      if (shape_.groups == 1 && axis_.dilation == 1) consider(pixels, true, 1);
-      if (shape_.group_in % shape_.depth == 0) {
-        const int64_t steps = shape_.group_in / shape_.depth;
-        for (int64_t blocks = 1; blocks <= steps; ++blocks) consider(pixels, false, ceil_of(steps, blocks));
+    for (const int64_t taps : std::set<int64_t>{1, axis_.kernel}) {
+      // Taps are part of the depth where their columns of pixels follow each other.
+      if (taps == 1 && axis_.kernel > 1 && axis_.dilation > 1) continue;
+      for (int64_t columns = 1; columns <= plan_.lanes; columns *= 2) {
+        plan_.taps = taps;
+        plan_.columns = columns;
+        plan_.stride = taps == 1 ? 1 : axis_.stride;
+        plan_.dilation = taps == 1 ? 1 : axis_.dilation;
+        plan_.run = taps == 1 ? plan_.lines * axis_.kernel : plan_.lines;
+        height_ = 0;
+        while (registers(height_ + 1) <= target_.vector_registers && height_ < kMostPixels) ++height_;
+        if (height_ == 0) continue;
+        for (const int64_t pixels : segments()) {
+          plan_.pixels = pixels;
+          choose_blocks();
+        }
       }
-      if (pixels == 1) break;
     }
-    if (best_ < 0) return std::nullopt;
-    const int64_t used =
-        kBuffers * (plan_.x_capacity + plan_.w_capacity) * shape_.element_bytes + sum_bytes(plan_.pixels);
-    plan_.text = fmt::format(
-        "segments of {} pixels x {} columns, tiles of {} x {} vectors, {} chunks of {} x {} steps, {} of {} bytes of "
-        "{}; "
-        "a chunk computes {:.0f} cycles, moves {:.0f}",
-        plan_.pixels, plan_.columns(shape_.lanes), height_, plan_.vectors, plan_.chunks, plan_.taps, plan_.block, used,
-        target_.lsram_bytes(), target_.memory(tir::Reach::kTec)->name, compute_, transfer_);
-    plan_.pool_bytes = target_.lsram_bytes();
-    for (int64_t h = height_; h >= 1; --h) plan_.heights.push_back(h);
-    return plan_;
+    if (best_cycles_ < 0) return std::nullopt;
+    best_.text = fmt::format(
+        "segments of {} pixels x {} columns, register tiles of {} pixels x {} columns x {} taps, {} blocks of {} "
+        "channels, weights in {} parts, {} of {} bytes of {}; a part computes {:.0f} cycles, moves {:.0f}",
+        best_.pixels, best_.panel(), best_.heights.front(), best_.columns, best_.taps, best_.blocks, best_.block,
+        best_.parts, bytes_of(best_), target_.lsram_bytes(), target_.memory(tir::Reach::kTec)->name, compute_,
+        transfer_);
+    return best_;
   }
 
  private:
-  int64_t sum_bytes(int64_t pixels) const { return pixels * plan_.columns(shape_.lanes) * kSumBytes; }
+  // Columns of pixels that a register tile reads.
+  int64_t positions(int64_t height) const {
+    std::set<int64_t> columns;
+    for (int64_t i = 0; i < height; ++i) {
+      for (int64_t tap = 0; tap < plan_.taps; ++tap) columns.insert(i * plan_.stride + tap * plan_.dilation);
+    }
+    return static_cast<int64_t>(columns.size());
+  }
+  int64_t registers(int64_t height) const {
+    return height * plan_.columns + std::min(plan_.taps * plan_.columns, positions(height)) + 1;
+  }
+  int64_t tiles() const { return plan_.lanes / plan_.columns; }
 
-  double step_cycles(int64_t height) const {
-    const auto h = static_cast<double>(height), v = static_cast<double>(plan_.vectors);
-    return h * v + h + (h + v) * costs_.local_access;
+  // Numbers of pixels that cut a row into equal segments.
+  std::vector<int64_t> segments() const {
+    if (!width_) return {kOpenPixels, kOpenPixels / 2, kOpenPixels / 4, kOpenPixels / 8};
+    constexpr int64_t kLong = 256, kStep = 8;
+    std::vector<int64_t> sizes;
+    for (int64_t size = std::min(*width_, kMostPixels); size >= 1;
+         size -= *width_ > kLong && size > kStep ? kStep : 1) {
+      const int64_t equal = ceil_of(*width_, ceil_of(*width_, size));
+      if (sizes.empty() || sizes.back() != equal) sizes.push_back(equal);
+    }
+    return sizes;
   }
 
-  void consider(int64_t pixels, bool merged, int64_t block) {
-    const int64_t taps = merged ? 1 : axis_.kernel;
-    const int64_t steps =
-        merged ? ceil_of(axis_.kernel * shape_.channels, shape_.depth) : shape_.group_in / shape_.depth;
-    if (merged) block = steps;
-    const int64_t span = (pixels - 1) * axis_.stride + (axis_.kernel - 1) * axis_.dilation + 1;
-    // Buffers begin at multiples of kSlackBytes.
-    const int64_t whole = kSlackBytes / shape_.element_bytes;
-    const int64_t x = (span * (merged ? shape_.channels : block * shape_.depth) / whole + 2) * whole;
-    const int64_t w = ceil_of(taps * block * plan_.columns(shape_.lanes) * shape_.depth, whole) * whole;
-    const int64_t bytes = (x + w) * shape_.element_bytes;
-    if (kBuffers * bytes + sum_bytes(pixels) > target_.lsram_bytes()) return;
-    const int64_t chunks = kernel_rows_ * ceil_of(steps, block);
-    const int64_t tiles = ceil_of(pixels, height_);
-    const double compute =
-        kChunkTurn + static_cast<double>(tiles) *
-                         (static_cast<double>(taps * block) * step_cycles(ceil_of(pixels, tiles)) + kTileTurn +
-                          static_cast<double>(taps) * kTapTurn + 2 * static_cast<double>(height_ * plan_.vectors));
-    const double rows = merged ? 2 : static_cast<double>(span + taps);
-    const double transfer =
-        2 * costs_.commands.dma_latency + rows * costs_.commands.dma_row + static_cast<double>(bytes) / bandwidth_;
-    // Per pixel of the result: segments that are not full are the price of few of them.
-    const auto known = axis_.out.constant();
-    const double segments =
-        known ? static_cast<double>(ceil_of(std::max<int64_t>(*known, 1), pixels)) : 1.0 / static_cast<double>(pixels);
-    const double cycles = segments * static_cast<double>(chunks) * std::max(compute, transfer);
-    if (best_ >= 0 && cycles >= best_) return;
-    best_ = cycles;
-    compute_ = compute;
+  // Heights of the tiles that `pixels` are cut into.
+  std::vector<std::pair<int64_t, int64_t>> cut(int64_t pixels) const {
+    const int64_t count = ceil_of(pixels, height_), low = pixels / count, higher = pixels - low * count;
+    std::vector<std::pair<int64_t, int64_t>> parts;
+    if (higher > 0) parts.emplace_back(low + 1, higher);
+    if (higher < count) parts.emplace_back(low, count - higher);
+    return parts;
+  }
+  int64_t last_segment() const { return width_ ? *width_ - (ceil_of(*width_, plan_.pixels) - 1) * plan_.pixels : 1; }
+
+  void choose_blocks() {
+    int fitting = 0;
+    int64_t last = 0;
+    for (int64_t count = 1; count <= shape_.group_in && fitting < kMoreBlocks; ++count) {
+      int64_t block = ceil_of(shape_.group_in, count);
+      if (block > plan_.depth) block = rounded_up(block, plan_.depth);
+      if (block == last) continue;
+      last = block;
+      plan_.block = block;
+      plan_.blocks = ceil_of(shape_.group_in, block);
+      bool fits = false;
+      const int64_t most = ceil_of(shape_.group_out, plan_.lanes);
+      for (const int64_t vectors : {1, 2, 3, 4, 6, 8, 12, 16}) {
+        if (vectors > most) break;
+        plan_.vectors = vectors;
+        const int64_t tiles_of_panel = vectors * tiles();
+        for (int64_t parts = 1; parts <= (plan_.blocks == 1 ? 1 : tiles_of_panel); parts *= 2) {
+          if (tiles_of_panel % parts != 0) break;
+          plan_.parts = parts;
+          fits = consider() || fits;
+        }
+      }
+      if (fits) ++fitting;
+    }
+  }
+
+  int64_t bytes_of(const StagedProduct& plan) const {
+    return kBuffers * (plan.x_capacity + plan.w_capacity) * element_bytes_ + plan.sum_bytes;
+  }
+
+  // Cycles of one part of a block for a segment of that many pixels.
+  double compute(int64_t pixels) const {
+    const double local = costs_.local_access, pair = is_floating(shape_.element) ? 3 : 1;
+    const double steps = number(ceil_of(shape_.group_in * plan_.run, plan_.depth)) / number(plan_.blocks);
+    const double tiles_of_part = number(plan_.vectors * tiles()) / number(plan_.parts);
+    const double columns = number(plan_.columns);
+    double cycles = 0;
+    for (const auto& [height, count] : cut(pixels)) {
+      const auto loads = number(plan_.taps * plan_.columns + positions(height));
+      const double products = number(height * plan_.taps * plan_.columns), h = number(height);
+      const double tile = steps * (std::max(products, loads + kStepTurn) + loads * local) + h * columns;
+      const double folded = h * (std::max((columns - 1) * pair, 1.0) + local) + 14;
+      const double store = h * (number(tiles()) * local + number(tiles() - 1) * pair + kResult) + kTileTurn;
+      if (plan_.blocks == 1) {
+        cycles += number(count) * (tiles_of_part * (tile + folded) + number(plan_.vectors) * store);
+      } else {
+        const double sums = folded + h * (1 + local) + kTileTurn;
+        cycles += number(count) *
+                  (tiles_of_part * (tile + sums) + number(plan_.vectors) * store / number(plan_.blocks * plan_.parts));
+      }
+    }
+    return cycles + kChunkTurn + costs_.commands.dma_setup * (1 + number(plan_.lines) / number(plan_.parts));
+  }
+
+  bool consider() {
+    const int64_t whole = kBufferBytes / element_bytes_;
+    const int64_t span = (plan_.pixels - 1) * axis_.stride + (axis_.kernel - 1) * axis_.dilation + 1;
+    const int64_t x = span * plan_.lines * plan_.block;
+    const int64_t steps = ceil_of(plan_.block * plan_.run, plan_.depth);
+    const int64_t w = steps * plan_.vectors * tiles() / plan_.parts * plan_.taps * plan_.columns * plan_.depth;
+    // A vector may be read that begins in x.
+    plan_.x_capacity = rounded_up(x + plan_.depth, whole);
+    plan_.w_capacity = rounded_up(w, whole);
+    plan_.sum_bytes =
+        (plan_.blocks == 1 ? height_ * tiles() : plan_.pixels * plan_.vectors * tiles()) * plan_.lanes * kSumBytes;
+    if (bytes_of(plan_) > target_.lsram_bytes()) return false;
+
+    const npu_timing::Figures& figures = costs_.commands;
+    const double bytes = number(element_bytes_) * (number(x) / number(plan_.parts) + number(w));
+    const double copies = number(plan_.lines) / number(plan_.parts) + 1;
+    const double rows = number(plan_.lines * span) / number(plan_.parts) + 1;
+    const double transfer = std::max(figures.transfer_cycles(copies, rows, bytes),
+                                     bytes * std::max(1, target_.tec_count()) / figures.global_bytes_per_cycle);
+    const double full = compute(plan_.pixels);
+    double cycles = std::max(full, transfer) / number(plan_.pixels);
+    const int64_t panels = ceil_of(shape_.group_out, plan_.panel());
+    double imbalance = 1;
+    if (width_) {
+      const int64_t segments = ceil_of(*width_, plan_.pixels);
+      cycles = number(segments - 1) * std::max(full, transfer) + std::max(compute(last_segment()), transfer);
+      if (rows_) {
+        const int64_t units = std::max<int64_t>(*rows_, 1) * segments * panels * shape_.groups;
+        const int64_t tecs = std::max(1, target_.tec_count());
+        imbalance = number(rounded_up(units, tecs)) / number(units);
+      }
+    }
+    cycles *= number(panels * plan_.blocks * plan_.parts) * imbalance;
+    if (best_cycles_ >= 0 && cycles >= best_cycles_) return true;
+    best_cycles_ = cycles;
+    compute_ = full;
     transfer_ = transfer;
-    plan_.pixels = pixels;
-    plan_.merged = merged;
-    plan_.taps = taps;
-    plan_.steps = steps;
-    plan_.block = block;
-    plan_.chunks = chunks;
-    plan_.x_capacity = x;
-    plan_.w_capacity = w;
+    best_ = plan_;
+    const int64_t rest = shape_.group_in - (plan_.blocks - 1) * plan_.block;
+    best_.masked = is_floating(shape_.element) &&
+                   (plan_.block * plan_.run % plan_.depth != 0 || rest * plan_.run % plan_.depth != 0);
+    std::set<int64_t, std::greater<>> heights;
+    if (width_) {
+      for (const int64_t pixels : {plan_.pixels, last_segment()})
+        for (const auto& [height, count] : cut(pixels)) heights.insert(height);
+    } else {
+      for (int64_t height = std::min(height_, plan_.pixels); height >= 1; --height) heights.insert(height);
+    }
+    best_.heights.assign(heights.begin(), heights.end());
+    return true;
   }
 
   const tir::Target& target_;
   tir::CostFigures costs_;
   const SpatialAxis& axis_;
   ProductShape shape_;
-  StagedProduct plan_;
-  int64_t height_ = 1, kernel_rows_ = 1;
-  double bandwidth_ = 1, best_ = -1, compute_ = 0, transfer_ = 0;
+  StagedProduct plan_, best_;
+  int64_t element_bytes_ = 1, height_ = 1;
+  std::optional<int64_t> width_, rows_;
+  double best_cycles_ = -1, compute_ = 0, transfer_ = 0;
 };
+
+// What is packed, as numbers that a deferred constant keeps.
+struct Packing {
+  StagedProduct plan;
+  ProductShape shape;
+  WeightStrides strides;
+  int64_t kernel_w = 1;
+
+  int64_t tiles() const { return plan.lanes / plan.columns; }
+  int64_t channels_of(int64_t block) const { return std::min(plan.block, shape.group_in - block * plan.block); }
+  int64_t steps_of(int64_t block) const { return ceil_of(channels_of(block) * plan.run, plan.depth); }
+  int64_t panels() const { return ceil_of(shape.group_out, plan.panel()); }
+  int64_t panel_elements() const {
+    int64_t steps = 0;
+    for (int64_t block = 0; block < plan.blocks; ++block) steps += steps_of(block);
+    return steps * plan.vectors * tiles() * plan.taps * plan.columns * plan.depth;
+  }
+  // Pairs of vectors are added until one is left: of integers neighbours, of floats those half of the list apart.
+  int64_t column_of(int64_t tile, int64_t c) const {
+    return is_floating(shape.element) ? tile + c * tiles() : tile * plan.columns + c;
+  }
+};
+
+// The steps of one column and one tap of a block.
+template <typename T>
+void pack_column(const Packing& p, const std::byte* source, int64_t block, int64_t tap, int64_t first, std::byte* out) {
+  const int64_t channels = p.channels_of(block), of_column = p.plan.lines * channels;
+  const int64_t step_bytes = p.plan.taps * p.plan.columns * p.plan.depth * static_cast<int64_t>(sizeof(T));
+  for (int64_t at = 0; at < channels * p.plan.run; ++at) {
+    const int64_t kw = p.plan.taps == 1 ? at / of_column : tap;
+    const int64_t line = at % of_column / channels, channel = block * p.plan.block + at % channels;
+    const int64_t from = first + channel * p.strides.channel + (line * p.kernel_w + kw) * p.strides.tap;
+    std::memcpy(out + at / p.plan.depth * step_bytes + at % p.plan.depth * static_cast<int64_t>(sizeof(T)),
+                source + from * static_cast<int64_t>(sizeof(T)), sizeof(T));
+  }
+}
+
+template <typename T>
+void pack_panel(const Packing& p, const std::byte* source, int64_t number, std::byte* out) {
+  const int64_t group = number / p.panels(), panel = number % p.panels();
+  for (int64_t block = 0; block < p.plan.blocks; ++block) {
+    for (int64_t vector = 0; vector < p.plan.vectors; ++vector) {
+      for (int64_t tile = 0; tile < p.tiles(); ++tile) {
+        for (int64_t tap = 0; tap < p.plan.taps; ++tap) {
+          for (int64_t c = 0; c < p.plan.columns; ++c) {
+            const int64_t column = (panel * p.plan.vectors + vector) * p.plan.lanes + p.column_of(tile, c);
+            if (column >= p.shape.group_out) continue;
+            const int64_t first = group * p.strides.group + column * p.strides.column;
+            pack_column<T>(p, source, block, tap, first,
+                           out + (tap * p.plan.columns + c) * p.plan.depth * static_cast<int64_t>(sizeof(T)));
+          }
+        }
+        out += p.steps_of(block) * p.plan.taps * p.plan.columns * p.plan.depth * static_cast<int64_t>(sizeof(T));
+      }
+    }
+  }
+}
 
 }  // namespace
 
+bool has_staged_products(const tir::Target& target, DType element) {
+  if (!has_staging(target)) return false;
+  switch (element) {
+    case DType::kI8:
+    case DType::kU8:
+      return target.dot_products == tir::DotProducts::kAll;
+    case DType::kF16:
+      // The third generation has no dot products of floats.
+      return target.generation == 2;
+    default:
+      return element == DType::kF32;
+  }
+}
+
 std::optional<StagedProduct> plan_staged_product(const tir::Target& target, const SpatialGeometry& geometry,
                                                  const ProductShape& shape) {
-  if (!has_staging(target) || has_padding(geometry)) return std::nullopt;
+  if (!has_staged_products(target, shape.element) || has_padding(geometry)) return std::nullopt;
+  if (shape.group_in < 1 || shape.group_out < 1) return std::nullopt;
   return Tiling(target, geometry, shape).best();
 }
 
-void bind_staged_product(const StagedProduct& plan, const ProductShape& shape, dsl::TemplateParams* params) {
-  params->set("VL", static_cast<int64_t>(shape.lanes))
-      .set("NV", plan.vectors)
+graph::ConstantPtr pack_staged(const StagedProduct& plan, const ProductShape& shape, graph::ConstantPtr source,
+                               const WeightStrides& strides) {
+  Packing packing{plan, shape, strides, plan.taps == 1 ? plan.run / plan.lines : plan.taps};
+  const int64_t panels = shape.groups * packing.panels(), elements = packing.panel_elements();
+  const Hash128& content = source->hash();
+  const int64_t recipe[] = {static_cast<int64_t>(content.high),
+                            static_cast<int64_t>(content.low),
+                            plan.columns,
+                            plan.taps,
+                            plan.vectors,
+                            plan.blocks,
+                            plan.block,
+                            plan.lines,
+                            plan.run,
+                            shape.groups,
+                            shape.group_in,
+                            shape.group_out,
+                            strides.group,
+                            strides.column,
+                            strides.channel,
+                            strides.tap};
+  const DType type = source->dtype();
+  const auto panel_bytes = static_cast<size_t>(elements) * dtype_bytes(type);
+  auto fill = [source = std::move(source), packing = std::move(packing), panel_bytes](int64_t first,
+                                                                                      std::span<std::byte> out) {
+    std::fill(out.begin(), out.end(), std::byte{0});
+    const std::byte* from = source->bytes().data();
+    for (size_t at = 0; at < out.size(); at += panel_bytes, ++first) {
+      switch (dtype_bytes(source->dtype())) {
+        case 1:
+          pack_panel<uint8_t>(packing, from, first, out.data() + at);
+          break;
+        case 2:
+          pack_panel<uint16_t>(packing, from, first, out.data() + at);
+          break;
+        default:
+          pack_panel<uint32_t>(packing, from, first, out.data() + at);
+      }
+    }
+  };
+  return graph::Constant::deferred(type, {panels, elements}, hash_bytes(std::as_bytes(std::span(recipe))), panels,
+                                   std::move(fill));
+}
+
+Status launch_staged_product(SetupContext& context, const StagedProduct& plan, const SpatialGeometry& geometry,
+                             const ProductShape& shape, const StagedOperands& operands,
+                             const AnchorArithmetic& arithmetic) {
+  const bool is_float = is_floating(shape.element);
+  const DType sum = is_float ? DType::kF32 : DType::kI32, accumulator = operands.scale ? DType::kF32 : sum;
+  dsl::TemplateParams params;
+  params.set("X", shape.element)
+      .set("W", is_float ? shape.element : DType::kI8)
+      .set("SUM", sum)
+      .set("ACC", accumulator)
+      .set("VL", static_cast<int64_t>(plan.lanes))
+      .set("NV", 1)
+      .set("COLUMNS", plan.columns)
       .set("HEIGHTS", plan.heights)
-      .set("MERGED", plan.merged)
+      .set("TAPS", plan.taps)
+      .set("STRIDE", plan.stride)
+      .set("DILATION", plan.dilation)
+      .set("MASKED", plan.masked)
+      .set("WHOLE", plan.blocks == 1)
       .set("POOL", plan.pool_bytes)
-      .set("STAGING", static_cast<int64_t>(kBuffers));
-}
-
-void bind_staged_product(const StagedProduct& plan, const SpatialGeometry& geometry, const ProductShape& shape,
-                         KernelArguments* arguments) {
-  bind_geometry(geometry, arguments);
-  bind_groups(shape.groups, shape.group_in, shape.group_out, arguments);
-  arguments->record("chunks", {{"taps", plan.taps},
-                               {"steps", plan.steps},
-                               {"block", plan.block},
-                               {"count", plan.chunks},
-                               {"x_capacity", plan.x_capacity},
-                               {"w_capacity", plan.w_capacity}});
-  arguments->scalar("segment", plan.pixels);
-}
-
-graph::Dim staged_product_tecs(const StagedProduct& plan, const SpatialGeometry& geometry, const ProductShape& shape) {
-  const graph::Dim rows = geometry.batch * geometry.axes[0].out * geometry.axes[1].out;
-  const int64_t panels = shape.groups * ceil_of(shape.group_out, plan.columns(shape.lanes));
-  return graph::max(rows * graph::ceildiv(geometry.axes[2].out, plan.pixels) * graph::Dim(panels), 1);
+      .set("STAGING", static_cast<int64_t>(kBuffers))
+      .set("start_types", pointer_types(operands.start ? 1 : 0, sum))
+      .set("scale_types", pointer_types(operands.scale ? 1 : 0, DType::kF32))
+      .set("PREFETCH", 0);
+  AIPU_ASSIGN_OR_RETURN(Epilogue epilogue,
+                        bind_epilogue(context, context.anchor().outputs[0], accumulator, arithmetic, &params));
+  AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("staged_product.py", "staged_product", params));
+  KernelArguments arguments;
+  arguments.pointer("x", operands.x).pointer("weights", operands.weights);
+  if (operands.start) arguments.pointer("start[0]", *operands.start);
+  if (operands.scale) arguments.pointer("scale[0]", *operands.scale);
+  arguments.pointer("out", context.value(epilogue.result)).list("extras", epilogue.extra_arguments);
+  bind_geometry(geometry, &arguments);
+  bind_groups(shape.groups, shape.group_in, shape.group_out, &arguments);
+  arguments.record("blocks", {{"count", plan.blocks},
+                              {"channels", plan.block},
+                              {"lines", plan.lines},
+                              {"run", plan.run},
+                              {"vectors", plan.vectors},
+                              {"parts", plan.parts},
+                              {"x_capacity", plan.x_capacity},
+                              {"w_capacity", plan.w_capacity}});
+  arguments.scalar("segment", plan.pixels);
+  const Dim rows = geometry.batch * geometry.axes[0].out * geometry.axes[1].out;
+  const int64_t panels = shape.groups * ceil_of(shape.group_out, plan.panel());
+  AIPU_RETURN_IF_ERROR(
+      context.launch(std::move(kernel), arguments,
+                     graph::max(rows * graph::ceildiv(geometry.axes[2].out, plan.pixels) * Dim(panels), 1)));
+  context.note(plan.text);
+  return {};
 }
 
 }  // namespace aipu::kernels

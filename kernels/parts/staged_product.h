@@ -6,45 +6,71 @@
 #include <string>
 #include <vector>
 
+#include "kernels/parts/fusion.h"
 #include "kernels/parts/spatial.h"
 #include "kernels/plugin.h"
 
 namespace aipu::kernels {
 
 // The operands: x has `channels` channels in all, of which each of `groups` groups multiplies group_in by its part of
-// the weights. A step multiplies `depth` channels of a pixel by `lanes` columns per vector.
+// the weights. `element` is the type of x; a vector has as many elements of it as fit, and so have the weights.
 struct ProductShape {
   int64_t channels = 1, groups = 1, group_in = 1, group_out = 1;
-  int64_t depth = 1;
-  int element_bytes = 1;  // of x and of the weights
-  int lanes = 8;
+  DType element = DType::kI8;
+};
+
+// Where a weight lies in the operand that is packed, in elements: group * group + column * column + channel * channel +
+// tap * tap, taps counted through the window (kd, kh, kw).
+struct WeightStrides {
+  int64_t group = 0, column = 1, channel = 1, tap = 0;
 };
 
 struct StagedProduct {
-  int64_t vectors = 1;                     // of a panel
+  int lanes = 8;                           // of 32 bits
+  int64_t depth = 8;                       // elements of a vector
+  int64_t columns = 1;                     // of a register tile
+  int64_t taps = 1;                        // of a register tile
+  int64_t stride = 1, dilation = 1;        // within a register tile
   std::vector<int64_t> heights;            // of register tiles
   int64_t pixels = 1;                      // of a segment, at most
-  bool merged = false;                     // taps and channels of a kernel row are one run
-  int64_t taps = 1, steps = 1;             // runs of a kernel row, steps of a run
-  int64_t block = 1;                       // steps of a run per chunk
-  int64_t chunks = 1;                      // per unit
+  int64_t vectors = 1;                     // of a panel
+  int64_t blocks = 1, block = 1;           // of the channels of a group: how many, and their channels
+  int64_t parts = 1;                       // in which the weights of a block come
+  int64_t lines = 1, run = 1;              // as in the template
+  bool masked = false;                     // depths end within a vector
   int64_t pool_bytes = 0;                  // of local memory
   int64_t x_capacity = 0, w_capacity = 0;  // elements of a buffer
-  std::string text;                        // a line for people
-  int64_t columns(int lanes) const { return vectors * lanes; }
+  int64_t sum_bytes = 0;
+  std::string text;  // a line for people
+  int64_t panel() const { return vectors * lanes; }
 };
 
+// Whether products of that type are made by a native multiply-add on whole vectors of both operands, whose sums are
+// int32 or float32.
+bool has_staged_products(const tir::Target& target, DType element);
+
 // The cheapest tiling that fits the memories of the target, by its timing figures; nothing where the target has no
-// staging, the image has padding, or no tiling fits. Registers: a tile's sums, a vector of weights, a broadcast word of
-// each of its pixels.
+// staging, the image has padding, or no tiling fits. Registers: a tile's sums, the weights of a step and a vector of a
+// pixel, or the pixels and a vector of weights.
 std::optional<StagedProduct> plan_staged_product(const tir::Target& target, const SpatialGeometry& geometry,
                                                  const ProductShape& shape);
 
-// The template's parameters that the tiling decides, and its arguments but for pointers and the epilogue's.
-void bind_staged_product(const StagedProduct& plan, const ProductShape& shape, dsl::TemplateParams* params);
-void bind_staged_product(const StagedProduct& plan, const SpatialGeometry& geometry, const ProductShape& shape,
-                         KernelArguments* arguments);
-// TECs that get a unit.
-graph::Dim staged_product_tecs(const StagedProduct& plan, const SpatialGeometry& geometry, const ProductShape& shape);
+// Weights as the template reads them, elements as they are. `source` has `element`'s size, or is int8 beside uint8.
+graph::ConstantPtr pack_staged(const StagedProduct& plan, const ProductShape& shape, graph::ConstantPtr source,
+                               const WeightStrides& strides);
+
+// What is beside x and the weights.
+struct StagedOperands {
+  PointerArgument x;
+  TensorRef weights;
+  // Per column, padded to whole panels; start of the type of sums, scale of float32.
+  std::optional<TensorRef> start, scale;
+};
+
+// Instantiates and launches the kernel for the anchor's group, and notes the tiling. `geometry` as planned. Sums are of
+// type int32 or float32, which `accumulator` is too, or float32 where there is a scale.
+Status launch_staged_product(SetupContext& context, const StagedProduct& plan, const SpatialGeometry& geometry,
+                             const ProductShape& shape, const StagedOperands& operands,
+                             const AnchorArithmetic& arithmetic);
 
 }  // namespace aipu::kernels

@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/convolution.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/parts/gemm.h"
+#include "kernels/parts/image_copy.h"
 #include "kernels/parts/packing.h"
 #include "kernels/parts/spatial.h"
 #include "kernels/parts/staged_product.h"
-#include "kernels/parts/staging.h"
 #include "kernels/parts/strided_output.h"
 #include "kernels/plugins/plugin_list.h"
 
@@ -110,8 +109,8 @@ class ConvPlugin final : public OpPlugin {
       return a.kernel == 1 && a.stride == 1 && a.pad_begin == Dim(0) && a.pad_end == Dim(0);
     });
     const int whole = context.lanes(accumulator);
-    if (has_staging(context.target()) && stored == DType::kF32) {
-      AIPU_ASSIGN_OR_RETURN(const bool staged, setup_staged(context, weights, geometry, whole, arithmetic));
+    if (has_staged_products(context.target(), stored)) {
+      AIPU_ASSIGN_OR_RETURN(const bool staged, setup_staged(context, weights, geometry, stored, arithmetic));
       if (staged) return {};
     }
     const auto [tile, lanes] = pointwise ? WindowTile{register_tile(context.target(), group_out, whole), whole}
@@ -190,113 +189,35 @@ class ConvPlugin final : public OpPlugin {
     return declare_strided_output(context, epilogue);
   }
 
-  // Through the local memory of TECs; false: no tiling fits, or there is padding, which is written into a copy of the
-  // image here, and weights that may not be finite: 0 times infinity would be NaN, where others leave such taps out.
+  // Through the local memory of TECs; false: no tiling fits, weights are not constant, or there is padding, which is
+  // written into a copy of the image here, and weights that may not be finite: 0 times infinity would be NaN, where
+  // others leave such taps out.
   static Result<bool> setup_staged(SetupContext& context, const ConvWeights& weights, SpatialGeometry geometry,
-                                   int lanes, const AnchorArithmetic& arithmetic) {
-    const Node& node = context.anchor();
-    std::array<SpatialAxis, 3>& axes = geometry.axes;
-    const bool is_padded = std::any_of(axes.begin(), axes.end(), [](const SpatialAxis& a) {
-      return !(a.pad_begin == Dim(0)) || !(a.pad_end == Dim(0));
-    });
-    if (is_padded && !is_finite(context.graph().constant(weights.value))) return false;
-    const bool pointwise = !is_padded && std::all_of(axes.begin(), axes.end(), [](const SpatialAxis& a) {
-      return a.kernel == 1 && a.stride == 1;
-    });
-    if (pointwise) {
-      const Dim pixels = geometry.batch * axes[0].out * axes[1].out * axes[2].out;
-      geometry.batch = 1;
-      axes = {};
-      axes[2].in = axes[2].out = pixels;
-    }
-    const SpatialGeometry image = geometry;
-    for (SpatialAxis& axis : axes) {
-      axis.in = axis.in + axis.pad_begin + axis.pad_end;
-      axis.pad_begin = axis.pad_end = 0;
-    }
+                                   DType stored, const AnchorArithmetic& arithmetic) {
+    const graph::ConstantPtr& constant = context.graph().value(weights.value).constant;
+    if (constant == nullptr || (has_padding(geometry) && !is_finite(*constant))) return false;
+    flatten_pixels(&geometry);
     const ProductShape shape{.channels = weights.group * weights.group_in,
                              .groups = weights.group,
                              .group_in = weights.group_in,
                              .group_out = weights.group_out,
-                             .depth = 1,
-                             .element_bytes = static_cast<int>(sizeof(float)),
-                             .lanes = lanes};
-    const auto plan = plan_staged_product(context.target(), geometry, shape);
+                             .element = stored};
+    const auto plan = plan_staged_product(context.target(), with_padding_inside(geometry), shape);
     if (!plan) return false;
-    TensorRef x = context.value(node.inputs[0]);
-    if (is_padded) {
-      AIPU_ASSIGN_OR_RETURN(x, surrounded(context, image, x));
-    }
-    dsl::TemplateParams params;
-    params.set("X", DType::kF32).set("W", DType::kF32).set("SUM", DType::kF32).set("ACC", DType::kF32);
-    params.set("start_types", pointer_types(0, DType::kF32))
-        .set("scale_types", pointer_types(0, DType::kF32))
-        .set("PREFETCH", 0);
-    bind_staged_product(*plan, shape, &params);
-    AIPU_ASSIGN_OR_RETURN(const TensorRef packed,
-                          packed_operand(context, weights.value, DType::kF32,
-                                         {.batches = weights.group,
-                                          .depth = weights.taps * weights.group_in,
-                                          .columns = weights.group_out,
-                                          .panel_width = plan->columns(lanes),
-                                          .inner = weights.group_in,
-                                          .batch_stride = weights.group_out * weights.group_in * weights.taps,
-                                          .column_stride = weights.group_in * weights.taps,
-                                          .inner_stride = weights.taps,
-                                          .outer_stride = 1}));
-    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], DType::kF32, arithmetic, &params));
-    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("staged_product.py", "staged_product", params));
-    KernelArguments arguments;
-    arguments.pointer("x", x)
-        .pointer("weights", packed)
-        .pointer("out", context.value(epilogue.result))
-        .list("extras", epilogue.extra_arguments);
-    bind_staged_product(*plan, geometry, shape, &arguments);
-    AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, staged_product_tecs(*plan, geometry, shape)));
-    context.note(plan->text);
+    StagedOperands operands{.x = {context.value(context.anchor().inputs[0])}};
+    if (has_padding(geometry))
+      AIPU_RETURN_IF_ERROR(copy_image(context, stored, stored, 0, true, &geometry, &operands.x));
+    const int64_t column = weights.group_in * weights.taps;
+    operands.weights = context.add_constant(
+        pack_staged(*plan, shape, constant,
+                    {.group = weights.group_out * column, .column = column, .channel = weights.taps, .tap = 1}));
+    AIPU_RETURN_IF_ERROR(launch_staged_product(context, *plan, geometry, shape, operands, arithmetic));
     return true;
   }
 
-  static bool is_finite(const graph::Constant* constant) {
-    if (constant == nullptr || constant->dtype() != DType::kF32) return false;
-    const auto bytes = constant->bytes();
-    for (size_t at = 0; at + sizeof(float) <= bytes.size(); at += sizeof(float)) {
-      float value = 0;
-      std::memcpy(&value, bytes.data() + at, sizeof value);
-      if (!std::isfinite(value)) return false;
-    }
-    return true;
-  }
-
-  // A copy of the image with a border of zeros.
-  static Result<TensorRef> surrounded(SetupContext& context, const SpatialGeometry& image, const TensorRef& x) {
-    dsl::TemplateParams params;
-    // The entry of the file that does not multiply; what the other one needs is bound all the same.
-    params.set("X", DType::kF32)
-        .set("Y", DType::kF32)
-        .set("VL", context.lanes(DType::kF32))
-        .set("NV", 1)
-        .set("W", DType::kI8)
-        .set("ACC", DType::kF32)
-        .set("OUT", DType::kF32);
-    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("quantized_conv.py", "surround", params));
-    KernelArguments arguments;
-    Dim bytes = image.batch * image.channels * Dim(static_cast<int64_t>(sizeof(float)));
-    constexpr std::array<const char*, 3> kNames = {"d", "h", "w"};
-    Dim rows = image.batch;
-    for (size_t a = 0; a < 3; ++a) {
-      const SpatialAxis& axis = image.axes[a];
-      const Dim extent = axis.in + axis.pad_begin + axis.pad_end;
-      bytes *= extent;
-      if (a < 2) rows *= extent;
-      const std::string name = kNames[a];
-      arguments.scalars({{"in_" + name, axis.in}, {"pad_" + name, axis.pad_begin}, {"out_" + name, extent}});
-    }
-    const TensorRef copy = context.add_workspace(bytes);
-    arguments.pointer("x", x).pointer("out", copy).scalar("zero", 0);
-    arguments.scalars({{"batch", image.batch}, {"channels", image.channels}});
-    AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, graph::max(rows, 1)));
-    return copy;
+  static bool is_finite(const graph::Constant& constant) {
+    const std::vector<double> values = constant.to_doubles();
+    return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
   }
 
   // Of an image whose rows of output pixels fit into a tile twice.

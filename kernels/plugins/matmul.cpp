@@ -8,6 +8,7 @@
 #include "kernels/parts/fusion.h"
 #include "kernels/parts/gemm.h"
 #include "kernels/parts/packing.h"
+#include "kernels/parts/staged_product.h"
 #include "kernels/parts/strided_map.h"
 #include "kernels/plugins/plugin_list.h"
 
@@ -158,6 +159,10 @@ class MatMulPlugin final : public OpPlugin {
     const Node& node = context.anchor();
     AIPU_ASSIGN_OR_RETURN(const Problem p, problem_of(graph, node));
     const DType stored = graph.type(p.a).dtype;
+    if (has_staged_products(context.target(), stored)) {
+      AIPU_ASSIGN_OR_RETURN(const bool staged, setup_staged(context, p, stored));
+      if (staged) return {};
+    }
     const DType accumulator = accumulator_dtype(stored);
     const int lanes = context.lanes(accumulator);
     const RegisterTile tile = register_tile(context.target(), p.columns, lanes);
@@ -210,6 +215,30 @@ class MatMulPlugin final : public OpPlugin {
                         .right_batch_outer = p.b_batch_outer,
                         .right_batch_inner = p.b_batch_inner},
                        epilogue, std::move(params));
+  }
+
+ private:
+  // Through the local memory of TECs; false: no tiling fits, or operands are not as it takes them: rows one behind the
+  // other, times one constant matrix.
+  static Result<bool> setup_staged(SetupContext& context, const Problem& p, DType stored) {
+    const graph::ConstantPtr& constant = context.graph().value(p.b).constant;
+    const auto depth = p.depth.constant(), columns = p.columns.constant(), row = p.b_row.constant(),
+               column = p.b_column.constant();
+    if (constant == nullptr || !depth || !columns || !row || !column || p.b_batches != Dim(1) || p.a_step != Dim(1))
+      return false;
+    SpatialGeometry geometry;
+    geometry.batch = 1;
+    geometry.channels = *depth;
+    geometry.out_channels = *columns;
+    geometry.axes[2].in = geometry.axes[2].out = p.rows;
+    const ProductShape shape{.channels = *depth, .group_in = *depth, .group_out = *columns, .element = stored};
+    const auto plan = plan_staged_product(context.target(), geometry, shape);
+    if (!plan) return false;
+    const StagedOperands operands{
+        .x = {context.value(p.a)},
+        .weights = context.add_constant(pack_staged(*plan, shape, constant, {.column = *column, .channel = *row}))};
+    AIPU_RETURN_IF_ERROR(launch_staged_product(context, *plan, geometry, shape, operands, p.arithmetic));
+    return true;
   }
 };
 

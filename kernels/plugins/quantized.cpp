@@ -7,9 +7,9 @@
 
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/fusion.h"
+#include "kernels/parts/image_copy.h"
 #include "kernels/parts/spatial.h"
 #include "kernels/parts/staged_product.h"
-#include "kernels/parts/staging.h"
 #include "kernels/plugins/plugin_list.h"
 
 namespace aipu::kernels {
@@ -68,18 +68,6 @@ Result<Problem> read_problem(const Graph& graph, const Node& node) {
   }
   if (const graph::Constant* zero = graph.constant(operand(node, kXZero))) p.x_zero = zero->to_int64s()[0];
   return p;
-}
-
-// Pixels in one row, without padding or strides: all rows of all images are one.
-void flatten(SpatialGeometry* geometry) {
-  Dim pixels = geometry->batch;
-  for (const SpatialAxis& axis : geometry->axes) {
-    if (axis.kernel != 1 || axis.stride != 1 || axis.pad_begin != Dim(0) || axis.pad_end != Dim(0)) return;
-    pixels *= axis.out;
-  }
-  geometry->batch = 1;
-  geometry->axes = {};
-  geometry->axes[2].in = geometry->axes[2].out = pixels;
 }
 
 int64_t element(const graph::Constant& constant, int64_t index) {
@@ -201,9 +189,6 @@ graph::ConstantPtr scale_values(const graph::Constant& scale, const Problem& p, 
   return graph::Constant::of<float>(DType::kF32, {static_cast<int64_t>(values.size())}, values);
 }
 
-// The language's dot products are defined on multiples of 256 bits; narrower registers take a vector in two halves.
-int dot_lanes(const tir::Target& target) { return std::max(target.lanes(32), 8); }
-
 // Whether there are dot products of bytes of that type and weights, which are signed.
 bool multiplies_with_signed(tir::DotProducts products, DType type) {
   switch (products) {
@@ -277,8 +262,8 @@ class QuantizedPlugin final : public OpPlugin {
     const int lanes = dot_lanes(target);
     const bool quad = weights.fit_int8 && target.dot_products != tir::DotProducts::kNone;
     const bool flip = quad && !multiplies_with_signed(target.dot_products, x_dtype);
-    if (has_staging(target) && quad && !flip) {
-      AIPU_ASSIGN_OR_RETURN(const bool staged, setup_staged(context, weights, p, lanes));
+    if (quad && !flip) {
+      AIPU_ASSIGN_OR_RETURN(const bool staged, setup_staged(context, weights, p));
       if (staged) return {};
     }
     const int vectors = p.group_out <= lanes || target.vector_bits < 256 ? 1 : 2;
@@ -286,7 +271,7 @@ class QuantizedPlugin final : public OpPlugin {
                   panels = (p.group_out + panel_width - 1) / panel_width;
     const int64_t depth = quad ? 4 : 2;
 
-    flatten(&p.geometry);
+    flatten_pixels(&p.geometry);
     PointerArgument x{context.value(node.inputs[kX])};
     // 16-bit products read a widened copy, from which the zero point has been subtracted.
     int64_t zero = quad ? p.x_zero + (flip ? (x_dtype == DType::kI8 ? 128 : -128) : 0) : 0;
@@ -340,52 +325,30 @@ class QuantizedPlugin final : public OpPlugin {
   }
 
   // Through the local memory of TECs; false: no tiling fits.
-  static Result<bool> setup_staged(SetupContext& context, const Weights& weights, Problem p, int lanes) {
-    constexpr int64_t kDepth = 4;
+  static Result<bool> setup_staged(SetupContext& context, const Weights& weights, Problem p) {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
     const DType x_dtype = graph.type(node.inputs[kX]).dtype;
-    flatten(&p.geometry);
-    SpatialGeometry padded = p.geometry;
-    for (SpatialAxis& axis : padded.axes) {
-      axis.in = axis.in + axis.pad_begin + axis.pad_end;
-      axis.pad_begin = axis.pad_end = 0;
-    }
+    flatten_pixels(&p.geometry);
     const ProductShape shape{.channels = p.groups * p.group_in,
                              .groups = p.groups,
                              .group_in = p.group_in,
                              .group_out = p.group_out,
-                             .depth = kDepth,
-                             .element_bytes = 1,
-                             .lanes = lanes};
-    const auto plan = plan_staged_product(context.target(), padded, shape);
+                             .element = x_dtype};
+    const auto plan = plan_staged_product(context.target(), with_padding_inside(p.geometry), shape);
     if (!plan) return false;
-    PointerArgument x{context.value(node.inputs[kX])};
+    StagedOperands operands{.x = {context.value(node.inputs[kX])}};
     if (has_padding(p.geometry))
-      AIPU_RETURN_IF_ERROR(copy_image(context, x_dtype, x_dtype, p.x_zero, true, &p.geometry, &x));
-
-    const graph::Constant* scale = graph.constant(operand(node, kScale));
-    const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
-    dsl::TemplateParams params;
-    params.set("X", x_dtype).set("W", DType::kI8).set("SUM", DType::kI32).set("ACC", accumulator);
-    params.set("start_types", pointer_types(1, DType::kI32))
-        .set("scale_types", pointer_types(scale != nullptr ? 1 : 0, DType::kF32))
-        .set("PREFETCH", 0);
-    bind_staged_product(*plan, shape, &params);
-    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, {}, &params));
-    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("staged_product.py", "staged_product", params));
-
-    const int64_t panel = plan->columns(lanes);
-    const Runs runs{plan->taps, plan->steps, plan->merged ? p.geometry.axes[2].kernel * p.group_in : p.group_in};
-    KernelArguments arguments;
-    arguments.pointer("x", x)
-        .pointer("weights", context.add_constant(pack<int8_t>(DType::kI8, weights, p, runs, panel)))
-        .pointer("start[0]", context.add_constant(start_values(graph, node, weights, p, p.x_zero, panel)));
-    if (scale != nullptr) arguments.pointer("scale[0]", context.add_constant(scale_values(*scale, p, panel)));
-    arguments.pointer("out", context.value(epilogue.result)).list("extras", epilogue.extra_arguments);
-    bind_staged_product(*plan, p.geometry, shape, &arguments);
-    AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, staged_product_tecs(*plan, p.geometry, shape)));
-    context.note(plan->text);
+      AIPU_RETURN_IF_ERROR(copy_image(context, x_dtype, x_dtype, p.x_zero, true, &p.geometry, &operands.x));
+    const std::vector<int8_t> bytes(weights.elements.begin(), weights.elements.end());
+    const int64_t column = p.taps * p.group_in;
+    operands.weights = context.add_constant(
+        pack_staged(*plan, shape, graph::Constant::of<int8_t>(DType::kI8, {static_cast<int64_t>(bytes.size())}, bytes),
+                    {.group = p.group_out * column, .column = column, .channel = 1, .tap = p.group_in}));
+    operands.start = context.add_constant(start_values(graph, node, weights, p, p.x_zero, plan->panel()));
+    if (const graph::Constant* scale = graph.constant(operand(node, kScale)))
+      operands.scale = context.add_constant(scale_values(*scale, p, plan->panel()));
+    AIPU_RETURN_IF_ERROR(launch_staged_product(context, *plan, p.geometry, shape, operands, {}));
     return true;
   }
 
@@ -443,64 +406,12 @@ class QuantizedPlugin final : public OpPlugin {
                           graph::max(p.geometry.batch * d.out * h.out * Dim(padded / lanes), 1));
   }
 
-  static bool has_padding(const SpatialGeometry& geometry) {
-    return std::any_of(geometry.axes.begin(), geometry.axes.end(),
-                       [](const SpatialAxis& axis) { return axis.pad_begin != Dim(0) || axis.pad_end != Dim(0); });
-  }
-
   // Every tap of the kernel is outside the image for at most the first or the last of some consecutive pixels, and
   // never for both.
   static bool edges_are_simple(const SpatialGeometry& geometry) {
     const SpatialAxis& w = geometry.axes[2];
     const auto begin = w.pad_begin.constant(), end = w.pad_end.constant();
     return begin && end && *begin <= w.stride && *end <= w.stride && *begin + *end <= (w.kernel - 1) * w.dilation;
-  }
-
-  // x becomes a copy of the image, with the padding if wanted, as `to` (int16: minus the zero point), in memory that
-  // may be read four bytes at a time, even beyond the end.
-  static Status copy_image(SetupContext& context, DType from, DType to, int64_t zero, bool with_padding,
-                           SpatialGeometry* geometry, PointerArgument* x) {
-    constexpr int64_t kSlack = 64;
-    dsl::TemplateParams params;
-    // The entry of the file that does not multiply; what the other one needs is bound all the same.
-    params.set("X", from)
-        .set("Y", to)
-        .set("VL", dot_lanes(context.target()))
-        .set("NV", 1)
-        .set("W", DType::kI8)
-        .set("ACC", DType::kI32)
-        .set("OUT", DType::kI32);
-    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("quantized_conv.py", "surround", params));
-    Dim bytes = geometry->batch * geometry->channels * Dim(static_cast<int64_t>(dtype_bytes(to)));
-    std::vector<Dim> extents, pads, copied;
-    for (SpatialAxis& axis : geometry->axes) {
-      extents.push_back(axis.in);
-      pads.push_back(with_padding ? axis.pad_begin : Dim(0));
-      if (with_padding) {
-        axis.in = axis.in + axis.pad_begin + axis.pad_end;
-        axis.pad_begin = axis.pad_end = 0;
-      }
-      copied.push_back(axis.in);
-      bytes *= axis.in;
-    }
-    // A long row is cut: without padding in between it does not matter where.
-    const bool one_row = copied[0] == Dim(1) && copied[1] == Dim(1) && !with_padding;
-    const TensorRef copy = context.add_workspace(bytes + Dim(kSlack));
-    Dim images = geometry->batch;
-    if (one_row) {
-      images = 1;
-      extents = copied = {1, geometry->batch * extents[2], 1};
-      pads = {0, 0, 0};
-    }
-    KernelArguments arguments;
-    arguments.pointer("x", *x).pointer("out", copy).scalar("zero", zero);
-    arguments.scalars({{"batch", images}, {"channels", geometry->channels}});
-    arguments.scalars({{"in_d", extents[0]}, {"in_h", extents[1]}, {"in_w", extents[2]}});
-    arguments.scalars({{"pad_d", pads[0]}, {"pad_h", pads[1]}, {"pad_w", pads[2]}});
-    arguments.scalars({{"out_d", copied[0]}, {"out_h", copied[1]}, {"out_w", copied[2]}});
-    AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, graph::max(images * copied[0] * copied[1], 1)));
-    *x = PointerArgument{copy};
-    return {};
   }
 };
 

@@ -20,21 +20,11 @@ in `partial`, and combine() puts them together.
 from aipu import script as S
 from attention import Operands, Results, mask_value, masked, of_head, vector
 from gemm import ROWS_PER_BASE, multiply_add, row_bases
+from lane_sums import sums_of_lanes
 from sharing import balanced, own_share
 
 # Per query: maximum, sum, correction.
 STATE = 4
-
-
-def sums_of_lanes(vectors, count):
-    """One vector: lane i is the sum of the lanes of vector i, of `count`, a power of two."""
-    if count == 1:
-        return vectors[0]
-    half = count // 2
-    zipped = []
-    for i in S.unroll(half):
-        zipped.append(S.vzip(vectors[i], vectors[i + half], "low") + S.vzip(vectors[i], vectors[i + half], "high"))
-    return sums_of_lanes(zipped, half)
 
 
 @S.prim_func(is_inline=False)

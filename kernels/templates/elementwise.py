@@ -70,13 +70,17 @@ def operand(k, sources, numbers, j, lane_mask, strides):
     return load(k, sources[k], j, lane_mask, strides[k * RANK + RANK - 1])
 
 
-def step(sources, numbers, p, j, lane_mask, strides):
-    operands = [operand(k, sources, numbers, j, lane_mask, strides) for k in range(N_IN + N_NUMBERS)]
+def store_result(operands, p, j, lane_mask, strides):
     value = converted(compute(operands, lane_mask) if len(FAULTS) > 0 else compute(operands))
     if out_mode == "contiguous":
         S.vstore(value, p + j, mask=lane_mask)
     else:
         S.vstore(value, p + j * strides[N_IN * RANK + RANK - 1], mask=lane_mask, stride=strides[N_IN * RANK + RANK - 1])
+
+
+def step(sources, numbers, p, j, lane_mask, strides):
+    operands = [operand(k, sources, numbers, j, lane_mask, strides) for k in range(N_IN + N_NUMBERS)]
+    store_result(operands, p, j, lane_mask, strides)
 
 
 @S.prim_func

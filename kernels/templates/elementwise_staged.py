@@ -9,7 +9,7 @@ all. Operands that walk the innermost dimension in another way are read where th
 """
 
 from aipu import script as S
-from elementwise import check_divisor, converted, load  # noqa: F401  (expressions call check_divisor)
+from elementwise import check_divisor, load, store_result  # noqa: F401  (expressions call check_divisor)
 from sharing import balanced
 from staging import (
     begin_tile,
@@ -67,11 +67,7 @@ def operand(k, sources, singles, numbers, j, lane_mask, strides):
 
 def vector_step(sources, singles, numbers, p, j, lane_mask, strides):
     operands = [operand(k, sources, singles, numbers, j, lane_mask, strides) for k in range(N_IN + N_NUMBERS)]
-    value = converted(compute(operands, lane_mask) if len(FAULTS) > 0 else compute(operands))
-    if out_mode == "contiguous":
-        S.vstore(value, p + j, mask=lane_mask)
-    else:
-        S.vstore(value, p + j * strides[N_IN * RANK + RANK - 1], mask=lane_mask, stride=strides[N_IN * RANK + RANK - 1])
+    store_result(operands, p, j, lane_mask, strides)
 
 
 @S.prim_func

@@ -1,168 +1,241 @@
 """Convolutions (1 to 3 spatial dimensions, channels last) and matrix products on targets with local memory: both
-operands stream through it in chunks, two buffers each, and sums wait there for the next chunk.
+operands stream through it, two buffers each.
 
 out[n, od, oh, ow, g * OCg + oc] = epilogue(scale[oc] * (start[oc] + sum over kd, kh, kw, ic of x[n, od*sd + kd*dd, ...,
 g * ICg + ic] * w[...])); padding is part of x. A matrix product is a 1x1 convolution over one row of pixels.
 
-A unit of a TEC is a segment of a row of results times a panel of NV * VL channels. A chunk of it is what one row of the
-kernel needs of a block of channels: the pixels under the segment, and that part of the weights. Sums of an element are
-formed in the order kd, kh, block of channels, kw, channel. Who computes an element does not change it.
+Lanes are the depth of the product: a vector of x times a vector of one column's weights, which takes no broadcasts;
+the lanes of a sum are added at the end. DMA lays the pixels of a row out so that what one column of pixels has under
+all lines of the window (kd, kh) lies side by side, and with it, from column to column, the whole window.
+
+A unit of a TEC is a segment of a row of results times a panel of columns. It takes blocks of channels one after the
+other; of a block the pixels come once and the weights in `parts` of the panel's columns. Who computes an
+element does not change its sum.
 
 Parameters bound by kernels/parts/staged_product.cpp:
   X, W, SUM    element types of x, of the weights, of the sums: 8 bits and int32 (four products per lane and
-               instruction, S.vqdpa), or float32
-  MERGED       a chunk is a whole row of the kernel, whose taps and channels follow each other in x; `taps` is 1
-  VL, NV, HEIGHTS  register tile: HEIGHTS[0] * (NV + 1) + 1 vectors; heights descend to 1
-  POOL         bytes of local memory for two chunks of each operand and the sums; STAGING: staging.py
-  start_types, scale_types  a pointer type or none: without start sums begin at 0, without scale they are stored as they
-               are
-The rest is the epilogue's (epilogue.py).
+               instruction), float16 and float32 (four in every second lane; both S.vqdpa), or float32 (S.fma)
+  VL, COLUMNS, HEIGHTS, TAPS  register tile: HEIGHTS[0] pixels by COLUMNS columns, and TAPS taps of a line, whose pixels
+               are shared: the width of the window, or 1, where taps are part of the depth. Heights descend
+  STRIDE, DILATION  of pixels and taps within a tile, in columns of pixels; with TAPS = 1 both are 1, as the pitch of
+               pixels says the rest
+  MASKED       the depth of a block may end within a vector, and what follows is not multiplied by 0
+  WHOLE        a unit is one block: sums never leave the registers before they are complete
+  POOL         bytes of local memory; STAGING: 2 (staging.py)
+  start_types, scale_types  a pointer type or none: without start nothing is added to the sums, without scale they are
+               stored as they are
+The rest is the epilogue's (epilogue.py); its NV is 1.
 
-Weights are packed [group][panel][kd][kh][tap][step][NV * VL columns][DEPTH], zero padded; a step is DEPTH channels.
+Weights are packed [group][panel][block][vector][tile of columns][step][TAPS][COLUMNS][DEPTH], zero padded.
 """
 
 from aipu import script as S
 from epilogue import finish_tile
+from lane_sums import sums_of_lanes, sums_of_neighbours
 from sharing import balanced
 from spatial import Geometry, Groups, row_at
-from staging import begin_tile, close_stage, comes, fetch, is_there, open_stage, staged_in, steps, tile_at, tile_of
+from staging import begin_tile, close_stage, copy, fetch, open_stage, staged_in, tile_of
 
-DEPTH = 1 if X == "float32" else 4
-BYTES = 4 // DEPTH
-STEP = NV * VL * DEPTH
-COLUMNS = NV * VL
+BYTES = 4 if X == "float32" else 2 if X == "float16" else 1
+# Elements of a vector of x or of weights.
+DEPTH = 4 * VL // BYTES
+STEP = TAPS * COLUMNS * DEPTH
+# Register tiles of a vector of columns.
+TILES = VL // COLUMNS
 
 
 @S.record
-class Chunks:
-    """taps runs of `steps` steps are a row of the kernel; a chunk has up to `block` steps of each of them."""
+class Blocks:
+    """Of the depth: `count` blocks of `channels` channels of x each, the last one of the rest."""
 
-    taps: S.i32
-    steps: S.i32
-    block: S.i32
-    count: S.i32  # per unit
-    x_capacity: S.i32  # elements of a chunk's buffers
+    count: S.i32
+    channels: S.i32
+    lines: S.i32  # of the window
+    run: S.i32  # what a channel of a block is in the depth: the window, or with TAPS > 1 its lines
+    vectors: S.i32  # of a panel
+    parts: S.i32  # in which the weights of a block come
+    x_capacity: S.i32  # elements of a buffer
     w_capacity: S.i32
 
 
 @S.record
-class Place:
-    """A unit's chunk: the unit's row of results, segment, group and panel; the chunk's kernel row and block."""
+class Results:
+    """Where a tile's results go: column `n` of the output, whose rows are ldc apart, from row_offset on; `columns` of
+    them exist. Their start and scale are at `column`.
+    """
 
-    number: S.i32
-    begin: S.i32
-    pixels: S.i32
-    group: S.i32
-    panel: S.i32
-    kernel_row: S.i32
-    first_step: S.i32
-    steps: S.i32
-
-
-def place_of(unit, chunk, geometry: Geometry, groups: Groups, chunks: Chunks, segment):
-    width = geometry.width
-    segments = S.ceildiv(width.result, segment)
-    pieces = geometry.batch * geometry.depth.result * geometry.height.result * segments
-    panels = S.ceildiv(groups.result, COLUMNS)
-    piece = unit % pieces
-    blocks = S.ceildiv(chunks.steps, chunks.block)
-    begin = piece % segments * segment
-    first_step = chunk % blocks * chunks.block
-    return Place(
-        number=piece // segments,
-        begin=begin,
-        pixels=S.min(segment, width.result - begin),
-        group=unit // pieces // panels,
-        panel=unit // pieces % panels,
-        kernel_row=chunk // blocks,
-        first_step=first_step,
-        steps=S.min(chunks.block, chunks.steps - first_step),
-    )
+    column: S.i32
+    row_offset: S.i32
+    ldc: S.i32
+    n: S.i32
+    columns: S.i32
 
 
-def fetch_chunk(stage, tile, xs, ws, place: Place, geometry: Geometry, groups: Groups, chunks: Chunks):
-    depth, height, width = geometry.depth, geometry.height, geometry.width
-    row = row_at(place.number, geometry)
-    plane = row.depth * depth.stride + place.kernel_row // height.kernel * depth.dilation
-    line = row.height * height.stride + place.kernel_row % height.kernel * height.dilation
-    pixel = ((row.image * depth.image + plane) * height.image + line) * width.image + place.begin * width.stride
-    span = (place.pixels - 1) * width.stride + (width.kernel - 1) * width.dilation + 1
-    first = place.first_step * DEPTH
-    offset = pixel * geometry.channels + place.group * groups.image + first
-    panels = S.ceildiv(groups.result, COLUMNS)
-    lines = depth.kernel * height.kernel
-    run = ((place.group * panels + place.panel) * lines + place.kernel_row) * chunks.taps * chunks.steps
-    if MERGED:
-        fetch(stage, tile, xs, offset, span * geometry.channels, 1, 0)
-        fetch(stage, tile, ws, run * STEP, chunks.steps * STEP, 1, 0)
+def pixel_of(position, tap, height):
+    """The pixel of a tile that has the column of pixels at `position` under a tap, or -1."""
+    distance = position - tap * DILATION
+    return distance // STRIDE if distance % STRIDE == 0 and 0 <= distance // STRIDE < height else -1
+
+
+def positions(height):
+    """The columns of pixels that a tile reads."""
+    return [
+        q
+        for q in range((height - 1) * STRIDE + (TAPS - 1) * DILATION + 1)
+        if any([pixel_of(q, tap, height) >= 0 for tap in range(TAPS)])
+    ]
+
+
+def multiply_step(height, acc, rows, at, weights, lane_mask):
+    """acc[i, c] += the products of a vector of every pixel i with one of column c. Of pixels and weights the fewer ones
+    are held in registers."""
+    columns = S.meta_var(positions(height))
+    weights_of_step = S.meta_var(TAPS * COLUMNS)
+    if len(columns) < weights_of_step:
+        left = [S.vload(row + at, mask=lane_mask, lanes=DEPTH) for row in rows]
+        for k in S.unroll(weights_of_step):
+            right = S.vload(weights + k * DEPTH, lanes=DEPTH)
+            for q in S.unroll(len(columns)):
+                add_product(acc, pixel_of(columns[q], k // COLUMNS, height), k % COLUMNS, left[q], right)
     else:
-        fetch(stage, tile, xs, offset, place.steps * DEPTH, span, geometry.channels)
-        fetch(stage, tile, ws, (run + place.first_step) * STEP, place.steps * STEP, chunks.taps, chunks.steps * STEP)
+        right = [S.vload(weights + k * DEPTH, lanes=DEPTH) for k in range(weights_of_step)]
+        for q in S.unroll(len(columns)):
+            left = S.vload(rows[q] + at, mask=lane_mask, lanes=DEPTH)
+            for k in S.unroll(weights_of_step):
+                add_product(acc, pixel_of(columns[q], k // COLUMNS, height), k % COLUMNS, left, right[k])
 
 
-def multiply_add(acc, left, right):
-    if DEPTH == 4:
-        return S.vqdpa(acc, left, right)
-    return S.fma(acc, left, right)
+def add_product(acc, pixel, column, left, right):
+    if pixel >= 0:
+        i = S.meta_var(pixel * COLUMNS + column)
+        acc[i] = S.fma(acc[i], left, right) if X == "float32" else S.vqdpa(acc[i], left, right)
+
+
+def multiply(height, acc, rows, w, steps, rest):
+    """The products of a block: `steps` whole vectors of its depth, and `rest` elements."""
+    weights = w
+    at = S.i32(0)
+    for _ in range(steps):
+        multiply_step(height, acc, rows, at, weights, None)
+        weights = weights + STEP
+        at = at + DEPTH
+    if MASKED:
+        if rest > 0:
+            multiply_step(height, acc, rows, at, weights, S.tail_mask(rest, DEPTH))
+
+
+def folded(vectors, count):
+    """Towards one vector whose lane is a column's sum; the order of columns in packed weights is that of the pairs."""
+    return sums_of_neighbours(vectors, count) if SUM == "int32" else sums_of_lanes(vectors, count)
+
+
+def store_sums(height, sums, tile_pitch, start, scale, place: Results, extras, out):
+    """Stores `height` pixels by VL columns, whose tiles of columns are tile_pitch apart."""
+    tiles = [sums + tile * tile_pitch for tile in range(TILES)]
+    results = [folded([S.vload(tile + i * VL, lanes=VL) for tile in tiles], TILES) for i in range(height)]
+    if len(start) > 0:
+        initial = S.vload(start[0] + place.column, lanes=VL)
+        results = [total + initial for total in results]
+    if len(scale) > 0:
+        factor = S.vload(scale[0] + place.column, lanes=VL)
+        results = [S.cast(total, "float32") * factor for total in results]
+    finish_tile(height, results, extras, out, place.row_offset, place.ldc, place.n, place.columns)
+
+
+def sums_of_tile(height):
+    return S.alloc_buffer((height * COLUMNS,), f"{SUM}x{VL}")
+
+
+def multiply_tile(height, acc, rows, w, sums, steps, rest, is_first):
+    """sums[i] (+)= the sums of pixel i by COLUMNS columns, folded to one vector."""
+    for i in S.unroll(height * COLUMNS):
+        acc[i] = S.cast(0, f"{SUM}x{VL}")
+    multiply(height, acc, rows, w, steps, rest)
+    for i in S.unroll(height):
+        acc[i * COLUMNS] = folded([acc[i * COLUMNS + c] for c in range(COLUMNS)], COLUMNS)
+    if is_first == 0:
+        for i in S.unroll(height):
+            acc[i * COLUMNS] = acc[i * COLUMNS] + S.vload(sums + i * VL, lanes=VL)
+    for i in S.unroll(height):
+        S.vstore(acc[i * COLUMNS], sums + i * VL)
 
 
 @S.prim_func(is_inline=False)
-def multiply_tile(
+def add_tile(
     height: S.meta_var,
     x: S.ptr(X, "lsram"),
     w: S.ptr(W, "lsram"),
     sums: S.ptr(SUM, "lsram"),
-    pixel_pitch: S.i32,
-    tap_pitch: S.i32,
-    taps: S.i32,
-    count: S.i32,
+    pitch: S.i32,
+    steps: S.i32,
+    rest: S.i32,
+    is_first: S.i32,
 ):
-    """sums[i] += the products of `height` pixels with the chunk's weights; pitches in elements of x."""
-    acc = S.alloc_buffer((height * NV,), f"{SUM}x{VL}")
-    left = S.alloc_buffer((height,), f"{X}x{DEPTH * VL}")
-    for i in S.unroll(height * NV):
-        acc[i] = S.vload(sums + i * VL, lanes=VL)
-    weights = w
-    for tap in range(taps):
-        rows = [x + (tap * tap_pitch + i * pixel_pitch) for i in range(height)]
-        for t in range(count):
-            for i in S.unroll(height):
-                if DEPTH == 4:
-                    word = (rows[i] + t * DEPTH).as_ptr("i32")
-                    left[i] = S.reinterpret(S.vbcast(word[0], lanes=VL), f"{X}x{DEPTH * VL}")
-                else:
-                    value = rows[i]
-                    left[i] = S.vbcast(value[t], lanes=VL)
-            for v in S.unroll(NV):
-                right = S.vload(weights + v * (VL * DEPTH), lanes=DEPTH * VL)
-                for i in S.unroll(height):
-                    acc[i * NV + v] = multiply_add(acc[i * NV + v], left[i], right)
-            weights = weights + STEP
-    for i in S.unroll(height * NV):
-        S.vstore(acc[i], sums + i * VL)
+    """Adds the products of a block to the sums of `height` pixels by COLUMNS columns."""
+    rows = [x + q * pitch for q in positions(height)]
+    multiply_tile(height, sums_of_tile(height), rows, w, sums, steps, rest, is_first)
+
+
+@S.prim_func(is_inline=False)
+def whole_tile(
+    height: S.meta_var,
+    x: S.ptr(X, "lsram"),
+    w: S.ptr(W, "lsram"),
+    sums: S.ptr(SUM, "lsram"),
+    pitch: S.i32,
+    steps: S.i32,
+    rest: S.i32,
+    weights_of_tile: S.i32,
+    start: start_types,
+    scale: scale_types,
+    place: Results,
+    extras: extra_types,
+    out: S.ptr(OUT, "global"),
+):
+    """`height` pixels by VL columns, from products to results."""
+    rows = [x + q * pitch for q in positions(height)]
+    acc = sums_of_tile(height)
+    for tile in range(TILES):
+        multiply_tile(height, acc, rows, w + tile * weights_of_tile, sums + tile * (height * VL), steps, rest, 1)
+    store_sums(height, sums, height * VL, start, scale, place, extras, out)
 
 
 @S.prim_func(is_inline=False)
 def store_tile(
     height: S.meta_var,
     sums: S.ptr(SUM, "lsram"),
+    tile_pitch: S.i32,
+    start: start_types,
     scale: scale_types,
-    column: S.i32,
+    place: Results,
     extras: extra_types,
     out: S.ptr(OUT, "global"),
-    row_offset: S.i32,
-    ldc: S.i32,
-    n: S.i32,
-    columns: S.i32,
 ):
-    acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
-    for v in S.unroll(NV):
-        if len(scale) > 0:
-            factor = S.vload(scale[0] + (column + v * VL), lanes=VL)
-        for i in S.unroll(height):
-            total = S.vload(sums + (i * NV + v) * VL, lanes=VL)
-            acc[i * NV + v] = S.cast(total, "float32") * factor if len(scale) > 0 else total
-    finish_tile(height, acc, extras, out, row_offset, ldc, n, columns)
+    """The results of `height` pixels by VL columns."""
+    store_sums(height, sums, tile_pitch, start, scale, place, extras, out)
+
+
+def fetch_pixels(stage, number, target, x, offset, span, channels, geometry: Geometry, blocks: Blocks):
+    """Starts bringing `channels` channels of the columns of pixels under a segment in, all lines of the window."""
+    depth, height = geometry.depth, geometry.height
+    line_pitch = geometry.width.image * geometry.channels
+    if blocks.lines == 1 and channels == geometry.channels:
+        copy(stage, number, False, target, x + offset, span * channels, span * channels, 1, span * channels)
+    else:
+        for line in range(blocks.lines):
+            plane = line // height.kernel * depth.dilation * geometry.height.image
+            source = offset + (plane + line % height.kernel * height.dilation) * line_pitch
+            copy(
+                stage,
+                number,
+                False,
+                target + line * channels,
+                x + source,
+                channels,
+                geometry.channels,
+                span,
+                blocks.lines * channels,
+            )
 
 
 @S.prim_func
@@ -175,76 +248,193 @@ def staged_product(
     extras: extra_types,
     geometry: Geometry,
     groups: Groups,
-    chunks: Chunks,
+    blocks: Blocks,
     segment: S.i32,
 ):
     width = geometry.width
-    panels = S.ceildiv(groups.result, COLUMNS)
-    rows = geometry.batch * geometry.depth.result * geometry.height.result
-    units = rows * S.ceildiv(width.result, segment) * groups.count * panels
-    first, last = balanced(units, S.get_local_size(), S.get_local_id())
+    panel_columns = blocks.vectors * VL
+    panels = S.ceildiv(groups.result, panel_columns)
+    segments = S.ceildiv(width.result, segment)
+    pieces = geometry.batch * geometry.depth.result * geometry.height.result * segments
+    unit, last = balanced(pieces * groups.count * panels, S.get_local_size(), S.get_local_id())
     ldc = groups.count * groups.result
+    # Of a block but the last one, and of that.
+    steps_of_block = S.ceildiv(blocks.channels * blocks.run, DEPTH)
+    last_channels = groups.image - (blocks.count - 1) * blocks.channels
+    last_steps = S.ceildiv(last_channels * blocks.run, DEPTH)
+    tiles_of_panel = blocks.vectors * TILES
+    tiles_of_part = tiles_of_panel // blocks.parts
+    panel_weights = ((blocks.count - 1) * steps_of_block + last_steps) * tiles_of_panel * STEP
+
     stage = open_stage()
     pool = S.alloc((POOL // BYTES,), X, scope="lsram")
-    xs = staged_in(x, pool, chunks.x_capacity)
-    w_pool = (pool + 2 * chunks.x_capacity).as_ptr(W)
-    ws = staged_in(weights, w_pool, chunks.w_capacity)
-    sums = (w_pool + 2 * chunks.w_capacity).as_ptr(SUM)
-    total = (last - first) * chunks.count
-    for step in steps(0, total):
-        if comes(step, total):
-            place = place_of(first + step // chunks.count, step % chunks.count, geometry, groups, chunks, segment)
-            fetch_chunk(stage, step, xs, ws, place, geometry, groups, chunks)
-        if is_there(step, 0):
-            number = tile_at(step)
-            chunk = number % chunks.count
-            place = place_of(first + number // chunks.count, chunk, geometry, groups, chunks, segment)
-            begin_tile(stage, number, drains=False)
-            column = (place.group * panels + place.panel) * COLUMNS
-            if chunk == 0:
-                for v in S.unroll(NV):
-                    initial = S.cast(0, f"{SUM}x{VL}")
-                    if len(start) > 0:
-                        initial = S.vload(start[0] + (column + v * VL), lanes=VL)
-                    for i in range(place.pixels):
-                        S.vstore(initial, sums + (i * COLUMNS + v * VL))
-            pitch = geometry.channels if MERGED else place.steps * DEPTH
-            x_tile = tile_of(xs, number, 0)
-            w_tile = tile_of(ws, number, 0)
-            # Tiles of equal height, or of two that differ by one.
-            tiles = S.ceildiv(place.pixels, HEIGHTS[0])
-            low = place.pixels // tiles
-            higher = place.pixels - low * tiles
-            pixel_pitch = width.stride * pitch
-            tap_pitch = width.dilation * pitch
-            tile_sums = sums
-            row_offset = (place.number * width.result + place.begin) * ldc
-            n = place.group * groups.result + place.panel * COLUMNS
+    w_pool = (pool + 2 * blocks.x_capacity).as_ptr(W)
+    xs = staged_in(x, pool, blocks.x_capacity)
+    ws = staged_in(weights, w_pool, blocks.w_capacity)
+    sums = (w_pool + 2 * blocks.w_capacity).as_ptr(SUM)
+
+    # Of the unit whose operands come.
+    total = (last - unit) * blocks.count * blocks.parts
+    image_at = S.i32(0)
+    span = S.i32(0)
+    pixels = S.i32(0)
+    panel = S.i32(0)
+    row_offset = S.i32(0)
+    n = S.i32(0)
+    columns = S.i32(0)
+    vectors = S.i32(0)
+    low = S.i32(0)
+    lower = S.i32(0)
+    higher = S.i32(0)
+    block = S.i32(0)
+    part = S.i32(0)
+    x_number = S.i32(-1)
+    for step in range(total + 1):
+        # What came in the last step is computed in this one.
+        own_panel, own_offset, own_n, own_columns = S.i32(panel), S.i32(row_offset), S.i32(n), S.i32(columns)
+        own_vectors, own_low, own_lower, own_higher = S.i32(vectors), S.i32(low), S.i32(lower), S.i32(higher)
+        own_x = S.i32(x_number)
+        own_block = S.i32(block)
+        own_part = S.i32(part)
+        if step < total:
+            if step > 0:
+                part = part + 1
+                if part == blocks.parts:
+                    part = S.i32(0)
+                    block = block + 1
+                    if block == blocks.count:
+                        block = S.i32(0)
+                        unit = unit + 1
+            if block == 0 and part == 0:
+                piece = unit % pieces
+                number = piece // segments
+                begin = (piece - number * segments) * segment
+                row = row_at(number, geometry)
+                panel = unit // pieces
+                group = panel // panels
+                line = (row.image * geometry.depth.image + row.depth * geometry.depth.stride) * geometry.height.image
+                pixel = (line + row.height * geometry.height.stride) * width.image + begin * width.stride
+                image_at = pixel * geometry.channels + group * groups.image
+                pixels = S.min(segment, width.result - begin)
+                span = (pixels - 1) * width.stride + (width.kernel - 1) * width.dilation + 1
+                row_offset = (number * width.result + begin) * ldc
+                columns = groups.result - (panel - group * panels) * panel_columns
+                n = (group + 1) * groups.result - columns
+                vectors = S.min(blocks.vectors, S.ceildiv(columns, VL))
+                # Tiles of equal height, or of two that differ by one.
+                tiles = S.ceildiv(pixels, HEIGHTS[0])
+                low = pixels // tiles
+                higher = pixels - low * tiles
+                lower = tiles - higher
+            channels = S.i32(blocks.channels)
+            steps = S.i32(steps_of_block)
+            if block == blocks.count - 1:
+                channels = last_channels
+                steps = last_steps
+            if part == 0:
+                x_number = x_number + 1
+                fetch_pixels(
+                    stage,
+                    step,
+                    tile_of(xs, x_number, 0),
+                    x,
+                    image_at + block * blocks.channels,
+                    span,
+                    channels,
+                    geometry,
+                    blocks,
+                )
+            part_weights = steps * tiles_of_part * STEP
+            at = panel * panel_weights + block * steps_of_block * tiles_of_panel * STEP + part * part_weights
+            fetch(stage, step, ws, at, part_weights, 1, 0)
+        if step > 0:
+            begin_tile(stage, step - 1, drains=False)
+            channels = S.i32(blocks.channels)
+            steps = S.i32(steps_of_block)
+            if own_block == blocks.count - 1:
+                channels = last_channels
+                steps = last_steps
+            weights_of_tile = steps * STEP
+            is_first = S.i32(0)
+            if own_block == 0:
+                is_first = S.i32(1)
+            rest = S.i32(0)
+            if MASKED:
+                rest = channels * blocks.run - (steps - 1) * DEPTH
+                if rest == DEPTH:
+                    rest = S.i32(0)
+                else:
+                    steps = steps - 1
+            column_pitch = blocks.lines * channels
+            pitch = column_pitch if TAPS > 1 else column_pitch * width.stride
+            pixel_pitch = column_pitch * width.stride
+            w_tile = tile_of(ws, step - 1, 0)
+            x_tile = tile_of(xs, own_x, 0)
+            result = S.i32(own_offset)
+            own_sums = sums
             for h in S.unroll(len(HEIGHTS)):
                 count = S.i32(0)
-                if low == HEIGHTS[h]:
-                    count = tiles - higher
-                elif low + 1 == HEIGHTS[h]:
-                    count = S.i32(higher)
+                if own_low == HEIGHTS[h]:
+                    count = S.i32(own_lower)
+                elif own_low + 1 == HEIGHTS[h]:
+                    count = S.i32(own_higher)
                 for _ in range(count):
-                    multiply_tile(
-                        HEIGHTS[h], x_tile, w_tile, tile_sums, pixel_pitch, tap_pitch, chunks.taps, place.steps
-                    )
-                    if chunk == chunks.count - 1:
-                        store_tile(
-                            HEIGHTS[h],
-                            tile_sums,
-                            scale,
-                            column,
-                            extras,
-                            out,
-                            row_offset,
-                            ldc,
-                            n,
-                            groups.result - place.panel * COLUMNS,
-                        )
-                        row_offset = row_offset + HEIGHTS[h] * ldc
+                    if WHOLE:
+                        for v in range(own_vectors):
+                            whole_tile(
+                                HEIGHTS[h],
+                                x_tile,
+                                w_tile + v * (TILES * weights_of_tile),
+                                sums,
+                                pitch,
+                                steps,
+                                rest,
+                                weights_of_tile,
+                                start,
+                                scale,
+                                Results(
+                                    column=own_panel * panel_columns + v * VL,
+                                    row_offset=result,
+                                    ldc=ldc,
+                                    n=own_n + v * VL,
+                                    columns=own_columns - v * VL,
+                                ),
+                                extras,
+                                out,
+                            )
+                    else:
+                        tile_pitch = segment * VL
+                        for tile in range(tiles_of_part):
+                            add_tile(
+                                HEIGHTS[h],
+                                x_tile,
+                                w_tile + tile * weights_of_tile,
+                                own_sums + (own_part * tiles_of_part + tile) * tile_pitch,
+                                pitch,
+                                steps,
+                                rest,
+                                is_first,
+                            )
+                        if own_block == blocks.count - 1 and own_part == blocks.parts - 1:
+                            for v in range(own_vectors):
+                                store_tile(
+                                    HEIGHTS[h],
+                                    own_sums + v * (TILES * tile_pitch),
+                                    tile_pitch,
+                                    start,
+                                    scale,
+                                    Results(
+                                        column=own_panel * panel_columns + v * VL,
+                                        row_offset=result,
+                                        ldc=ldc,
+                                        n=own_n + v * VL,
+                                        columns=own_columns - v * VL,
+                                    ),
+                                    extras,
+                                    out,
+                                )
+                        own_sums = own_sums + HEIGHTS[h] * VL
+                    result = result + HEIGHTS[h] * ldc
                     x_tile = x_tile + HEIGHTS[h] * pixel_pitch
-                    tile_sums = tile_sums + HEIGHTS[h] * COLUMNS
     # No results of its own go through the stage.
     close_stage(stage, 0)

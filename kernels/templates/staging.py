@@ -71,12 +71,12 @@ def tile_of(operand, tile, offset):
         return operand[0] + offset
     if STAGING == 1:
         return operand[1]
-    return operand[1] + tile % 2 * operand[2]
+    return operand[1] + (tile & 1) * operand[2]
 
 
 def event_of(stage, tile, leaves):
     odd, even = (stage[3], stage[2]) if leaves else (stage[1], stage[0])
-    return odd if tile % 2 == 1 else even
+    return odd if (tile & 1) == 1 else even
 
 
 def fetch(stage, tile, operand, offset, width, rows, stride):

@@ -226,32 +226,39 @@ TEST_F(StagingTest, TilesFitTheMemoryAndAreWorthIt) {
   EXPECT_THAT(open.text, ::testing::HasSubstr("any number"));
 }
 
-// Chunks of both operands twice, the sums of a segment, and what a register tile needs.
+// Both operands twice and sums, and what a register tile needs.
 TEST_F(StagingTest, ProductsFitMemoryAndRegisters) {
   const tir::Target x2 = *find_target("X2_1204");
-  for (const int64_t channels : {3, 16, 64, 512, 2048}) {
-    for (const int64_t columns : {1, 20, 64, 1000}) {
-      for (const int64_t width : {1, 7, 56, 113, 5000}) {
-        for (const int64_t kernel : {1, 3, 7}) {
-          SpatialGeometry geometry;
-          geometry.channels = channels;
-          geometry.axes[1] = {.in = kernel, .out = 1, .kernel = kernel};
-          geometry.axes[2] = {.in = width + kernel - 1, .out = width, .kernel = kernel};
-          const ProductShape shape{
-              .channels = channels, .group_in = channels, .group_out = columns, .depth = 4, .element_bytes = 1};
-          const auto plan = plan_staged_product(x2, geometry, shape);
-          ASSERT_TRUE(plan.has_value()) << channels << " x " << columns << ", " << width << ", " << kernel;
-          const int64_t panel = plan->columns(shape.lanes);
-          const int64_t span = plan->pixels + kernel - 1;
-          EXPECT_GE(plan->x_capacity, span * (plan->merged ? channels : plan->block * 4) + 3) << plan->text;
-          EXPECT_GE(plan->w_capacity, plan->taps * plan->block * panel * 4) << plan->text;
-          EXPECT_LE(2 * (plan->x_capacity + plan->w_capacity) + plan->pixels * panel * 4, x2.lsram_bytes());
-          EXPECT_EQ(plan->x_capacity % 64 + plan->w_capacity % 64, 0);
-          EXPECT_LE(plan->heights.front() * (plan->vectors + 1) + 1, x2.vector_registers);
-          EXPECT_EQ(plan->heights.back(), 1);
-          const int64_t blocks = (plan->steps + plan->block - 1) / plan->block;
-          EXPECT_EQ(plan->chunks, kernel * blocks);
-          EXPECT_EQ(plan->taps * plan->steps * 4 >= kernel * channels, true);
+  for (const DType element : {DType::kU8, DType::kF16, DType::kF32}) {
+    const auto bytes = static_cast<int64_t>(dtype_bytes(element));
+    for (const int64_t channels : {3, 64, 100, 2048}) {
+      for (const int64_t columns : {1, 20, 64, 1000}) {
+        for (const int64_t width : {1, 7, 56, 113, 5000}) {
+          for (const int64_t kernel : {1, 3, 7}) {
+            SpatialGeometry geometry;
+            geometry.batch = 1;
+            geometry.channels = channels;
+            geometry.axes[1] = {.in = kernel, .out = 1, .kernel = kernel};
+            geometry.axes[2] = {.in = width + kernel - 1, .out = width, .kernel = kernel};
+            const ProductShape shape{
+                .channels = channels, .group_in = channels, .group_out = columns, .element = element};
+            const auto plan = plan_staged_product(x2, geometry, shape);
+            ASSERT_TRUE(plan.has_value()) << channels << " x " << columns << ", " << width << ", " << kernel;
+            SCOPED_TRACE(plan->text);
+            const int64_t span = plan->pixels + kernel - 1, tiles = plan->vectors * plan->lanes / plan->columns;
+            const int64_t steps = (plan->block * plan->run + plan->depth - 1) / plan->depth;
+            EXPECT_GE(plan->x_capacity, span * kernel * plan->block + plan->depth - 1);
+            EXPECT_GE(plan->w_capacity * plan->parts, steps * tiles * plan->taps * plan->columns * plan->depth);
+            EXPECT_EQ(tiles % plan->parts, 0);
+            EXPECT_LE(2 * (plan->x_capacity + plan->w_capacity) * bytes + plan->sum_bytes, x2.lsram_bytes());
+            EXPECT_EQ(plan->x_capacity * bytes % 64 + plan->w_capacity * bytes % 64, 0);
+            const int64_t height = plan->heights.front(), positions = height + plan->taps - 1;
+            EXPECT_LE(height * plan->columns + std::min(positions, plan->taps * plan->columns) + 1,
+                      x2.vector_registers);
+            EXPECT_EQ((channels + plan->block - 1) / plan->block, plan->blocks);
+            EXPECT_EQ(plan->taps * plan->run, kernel * kernel);
+            EXPECT_EQ(plan->masked && element == DType::kU8, false);
+          }
         }
       }
     }
@@ -261,6 +268,10 @@ TEST_F(StagingTest, ProductsFitMemoryAndRegisters) {
   padded.axes[2].pad_begin = 1;
   EXPECT_FALSE(plan_staged_product(x2, padded, {}).has_value());
   EXPECT_FALSE(plan_staged_product(*find_target("host-avx512"), SpatialGeometry(), {}).has_value());
+  // Its third generation has no dot products of floats.
+  EXPECT_TRUE(has_staged_products(x2, DType::kF16));
+  EXPECT_FALSE(has_staged_products(*find_target("X3P_1304"), DType::kF16));
+  EXPECT_FALSE(has_staged_products(x2, DType::kF64));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "tests/numerics/road.h"
 
 namespace aipu::test {
@@ -52,6 +54,115 @@ TEST(Staging, OperandsOfAllKinds) {
     SCOPED_TRACE(testing::PrintToString(shape));
     expect_same(b, "staging", inputs);
   }
+}
+
+// ---- products: of small integers, whose sums are the same in any order
+
+std::vector<float> small_integers(std::mt19937& random, int64_t count) {
+  std::uniform_int_distribution<int> distribution(-3, 3);
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = static_cast<float>(distribution(random));
+  return values;
+}
+Tensor integer_tensor(std::mt19937& random, const std::vector<int64_t>& shape) {
+  int64_t count = 1;
+  for (const int64_t extent : shape) count *= extent;
+  return {shape, small_integers(random, count)};
+}
+models::Extents extents_of(const std::vector<int64_t>& shape) { return {shape.begin(), shape.end()}; }
+
+// In float32 or float16, with a sum behind it that reads another tensor.
+constexpr int kFloat32 = 1, kFloat16 = 10;
+
+std::string constant_of(OnnxBuilder& b, const Tensor& value, int type) {
+  const std::string name = b.initializer(models::TensorData::f32(value.shape, value.data));
+  return type == kFloat32 ? name : b.op("Cast", {name}, {{"to", type}});
+}
+
+struct Window {
+  std::vector<int64_t> x;  // N, C, spatial
+  int64_t out = 1;
+  std::vector<int64_t> kernel, strides, dilations, pads;
+  int64_t groups = 1;
+};
+
+TEST(Staging, ConvolutionsAreThoseOfTheHost) {
+  const Window windows[] = {
+      {{1, 3, 20, 23}, 20, {7, 7}, {2, 2}, {1, 1}, {3, 3, 3, 3}},      // taps and channels as one depth
+      {{2, 64, 9, 28}, 24, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},      // shared pixels of three taps
+      {{1, 512, 7, 7}, 16, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},      // blocks of channels, weights in parts
+      {{1, 264, 7, 7}, 8, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}},       // a last block of fewer channels
+      {{1, 20, 11, 14}, 9, {3, 3}, {1, 1}, {2, 3}, {2, 3, 2, 3}},      // taps apart
+      {{1, 24, 10, 13}, 36, {3, 5}, {2, 1}, {1, 2}, {0, 4, 1, 4}, 3},  // groups
+      {{2, 30, 6, 5}, 70, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}},       // a matrix product
+      {{1, 32, 9, 9}, 64, {1, 1}, {2, 2}, {1, 1}, {0, 0, 0, 0}},       // every other pixel
+      {{1, 5, 4, 6, 7}, 10, {2, 3, 3}, {1, 1, 2}, {1, 1, 1}, {0, 1, 1, 1, 1, 0}},
+      {{2, 6, 50}, 12, {4}, {3}, {1}, {2, 0}},
+  };
+  std::mt19937 random(5);
+  for (const int type : {kFloat32, kFloat16}) {
+    OnnxBuilder b("staged_convolutions", 3);
+    std::map<std::string, Tensor> inputs;
+    for (const Window& c : windows) {
+      std::vector<int64_t> weights = {c.out, c.x[1] / c.groups};
+      weights.insert(weights.end(), c.kernel.begin(), c.kernel.end());
+      const std::string number = std::to_string(inputs.size());
+      std::string value = b.input("x" + number, DType::kF32, extents_of(c.x));
+      if (type != kFloat32) value = b.op("Cast", {value}, {{"to", type}});
+      const std::string y =
+          b.op("Conv",
+               {value, constant_of(b, integer_tensor(random, weights), type),
+                constant_of(b, integer_tensor(random, {c.out}), type)},
+               {{"strides", c.strides}, {"dilations", c.dilations}, {"pads", c.pads}, {"group", c.groups}});
+      b.output(b.op("Cast", {b.op("Relu", {y})}, {{"to", kFloat32}}), "y" + number, DType::kF32,
+               models::Extents(c.x.size(), models::Extents::value_type("")));
+      inputs["x" + number] = integer_tensor(random, c.x);
+    }
+    expect_same(b, "staged_convolutions", inputs);
+  }
+}
+
+TEST(Staging, MatrixProductsAreThoseOfTheHost) {
+  struct Product {
+    int64_t rows, depth, columns;
+    bool is_turned, is_open;  // the right operand is transposed; rows are known when running
+  };
+  const Product products[] = {{1, 512, 1000, true, false}, {1, 1, 1, false, false},    {17, 100, 40, false, false},
+                              {197, 192, 64, true, false}, {5, 1030, 3, false, false}, {23, 77, 19, true, true},
+                              {300, 64, 24, false, true}};
+  std::mt19937 random(6);
+  for (const int type : {kFloat32, kFloat16}) {
+    OnnxBuilder b("staged_products", 3);
+    std::map<std::string, Tensor> inputs;
+    for (const Product& p : products) {
+      const std::string number = std::to_string(inputs.size());
+      const auto rows = p.is_open ? models::Extents::value_type("N" + number) : models::Extents::value_type(p.rows);
+      std::string value = b.input("x" + number, DType::kF32, {rows, p.depth});
+      if (type != kFloat32) value = b.op("Cast", {value}, {{"to", type}});
+      const std::vector<int64_t> shape = {p.is_turned ? p.columns : p.depth, p.is_turned ? p.depth : p.columns};
+      const std::string weights = constant_of(b, integer_tensor(random, shape), type),
+                        bias = constant_of(b, integer_tensor(random, {p.columns}), type);
+      const std::string y = p.is_turned ? b.op("Gemm", {value, weights, bias}, {{"transB", int64_t{1}}})
+                                        : b.op("Add", {b.op("MatMul", {value, weights}), bias});
+      b.output(b.op("Cast", {y}, {{"to", kFloat32}}), "y" + number, DType::kF32, {rows, p.columns});
+      inputs["x" + number] = integer_tensor(random, {p.rows, p.depth});
+    }
+    expect_same(b, "staged_products", inputs);
+  }
+}
+
+// A vector may end beyond a pixel's channels: what lies there is not multiplied, not even by 0.
+TEST(Staging, PixelsThatAreNotFiniteStayWhereTheyAre) {
+  std::mt19937 random(7);
+  OnnxBuilder b("staged_nan", 3);
+  const std::string value = b.input("x", DType::kF32, {1, 5, 6, 9});
+  b.output(b.op("Conv", {value, constant_of(b, integer_tensor(random, {11, 5, 1, 1}), kFloat32)}), "one", DType::kF32,
+           {1, 11, 6, 9});
+  b.output(b.op("Conv", {value, constant_of(b, integer_tensor(random, {11, 5, 2, 3}), kFloat32)}), "six", DType::kF32,
+           {1, 11, 5, 7});
+  Tensor x = integer_tensor(random, {1, 5, 6, 9});
+  for (size_t channel = 0; channel < 5; ++channel) x.data[channel * 54 + 31] = std::numeric_limits<float>::quiet_NaN();
+  expect_same(b, "staged_nan", {{"x", x}});
 }
 
 }  // namespace
