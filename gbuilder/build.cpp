@@ -199,6 +199,7 @@ class Builder {
     evaluator_ = make_evaluator(&registry_, &target_, {.compile = compile_options_});
     graph::PassContext context;
     context.evaluator = evaluator_.get();
+    context.has_byte_products = target_.dot_products != tir::DotProducts::kNone;
     AIPU_RETURN_IF_ERROR(in_model(read_precision(&context)));
     graph::RunOptions run_options;
     run_options.dump_dir = options_.dump_ir;

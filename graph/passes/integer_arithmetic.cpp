@@ -5,6 +5,8 @@
 //                        =>   x ─ aipu::QuantizedConv(w, z, scale = s*r/t) ─ Relu ─ QuantizeLinear(1,u) ─ y
 //
 //   QLinearConv, QLinearMatMul, ConvInteger, MatMulInteger  =>  aipu::Quantized(Conv|MatMul), QuantizeLinear
+//   ConvInteger, MatMulInteger, x_zero computed             =>  aipu::Quantized(Conv|MatMul), + x_zero * -sums(w)
+//   the same, w - w_zero in nine bits                       =>  aipu::Quantized(Conv|MatMul), + sums of x * rest
 //   com.microsoft::QLinearMul, QLinearSigmoid, QGemm, ...   =>  DequantizeLinear, Mul | Sigmoid | ..., QuantizeLinear
 //   com.microsoft::QLinearAdd                               =>  DequantizeLinear, DequantizeLinear, Add, QuantizeLinear
 //   x ─ DequantizeLinear ─ MaxPool | Reshape | ... ─ y      =>  x ─ MaxPool | Reshape | ... ─ DequantizeLinear ─ y
@@ -16,11 +18,12 @@
 // the accumulators is one float32 number where ONNX's text has a product and a quotient, so a result next to a rounding
 // tie may be the other neighbour, as in every other engine.
 //
-// Runs before constants are folded: DequantizeLinear of weights is what it looks for. Weights, scales and zero points
-// have to be constant; what is not is left to decompose.
+// Runs before constants are folded: DequantizeLinear of weights is what it looks for. Weights, scales and other zero
+// points have to be constant; what is not is left to decompose.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <set>
 
 #include "graph/passes/passes.h"
@@ -47,7 +50,7 @@ struct Dequantized {
 
 class IntegerArithmetic {
  public:
-  explicit IntegerArithmetic(Graph& graph) : graph_(graph) {}
+  IntegerArithmetic(Graph& graph, bool has_byte_products) : graph_(graph), has_byte_products_(has_byte_products) {}
 
   Result<int> run() {
     for (const NodeId id : graph_.topological_order()) {
@@ -186,30 +189,22 @@ class IntegerArithmetic {
   Result<bool> integer_product(NodeId id) {
     const bool conv = node(id).op == "ConvInteger";
     const ValueId x = input(id, 0), w = input(id, 1), x_zero = input(id, 2), w_zero = input(id, 3);
-    const Attributes attributes = conv ? node(id).attributes : Attributes();
     if (!is_8bit(graph_.type(x).dtype) || !is_8bit(graph_.type(w).dtype)) return false;
-    if (conv) {
-      const bool constants = graph_.constant(w) != nullptr && constant_or_absent(x_zero) && constant_or_absent(w_zero);
-      if (!has_one_element(x_zero)) return false;
-      if (!constants) return conv_in_doubles(id, x, w, x_zero, w_zero);
-      AIPU_ASSIGN_OR_RETURN(const ValueId product, emit("aipu::QuantizedConv", attributes, {x, w, x_zero, w_zero}, id));
-      return replace(id, product);
+    if (conv && !has_one_element(x_zero)) return false;
+    if (graph_.constant(w) != nullptr && constant_or_absent(w_zero) && has_one_element(x_zero) &&
+        (conv || is_matrix(w))) {
+      const ByteWeights weights = byte_weights(id, w, w_zero, conv ? 0 : 1);
+      // auto_pad of symbolic extents leaves pads open.
+      const bool is_open = conv && !node(id).attributes.has("pads");
+      if (constant_or_absent(x_zero) && (!weights.rest.valid() || is_open)) {
+        const Attributes attributes = conv ? node(id).attributes : Attributes();
+        const char* op = conv ? "aipu::QuantizedConv" : "aipu::QuantizedMatMul";
+        AIPU_ASSIGN_OR_RETURN(const ValueId product, emit(op, attributes, {x, w, x_zero, w_zero}, id));
+        return replace(id, product);
+      }
+      if (!is_open) return conv ? conv_of_bytes(id, weights) : matmul_of_bytes(id, weights);
     }
-    const bool packable =
-        graph_.constant(w) != nullptr && is_matrix(w) && constant_or_absent(w_zero) && has_one_element(x_zero);
-    if (packable && constant_or_absent(x_zero)) {
-      AIPU_ASSIGN_OR_RETURN(const ValueId product, emit("aipu::QuantizedMatMul", {}, {x, w, x_zero, w_zero}, id));
-      return replace(id, product);
-    }
-    if (packable) {
-      // The zero point of x comes from DynamicQuantizeLinear: times the sums of the columns, it is taken off
-      // afterwards.
-      AIPU_ASSIGN_OR_RETURN(const ValueId product, emit("aipu::QuantizedMatMul", {}, {x, w, {}, w_zero}, id));
-      AIPU_ASSIGN_OR_RETURN(const ValueId wide, cast(scalar_view(x_zero, id), id));
-      AIPU_ASSIGN_OR_RETURN(const ValueId excess, emit("Mul", {}, {wide, column_sums(w, w_zero)}, id));
-      AIPU_ASSIGN_OR_RETURN(const ValueId difference, emit("Sub", {}, {product, excess}, id));
-      return replace(id, difference);
-    }
+    if (conv) return conv_in_doubles(id, x, w, x_zero, w_zero);
     // Both operands are computed: in int32, exactly.
     AIPU_ASSIGN_OR_RETURN(const ValueId left, centred(x, x_zero, true, id));
     AIPU_ASSIGN_OR_RETURN(const ValueId right, centred(w, w_zero, false, id));
@@ -217,7 +212,95 @@ class IntegerArithmetic {
     return replace(id, product);
   }
 
-  // ConvInteger of computed weights or zero points: float64 holds every sum exactly.
+  // Weights less their zero points as products of bytes can have them: w - zero + rest, the rest per output channel.
+  // It is there where a difference from the zero point has nine bits, as of unsigned weights it mostly has.
+  struct ByteWeights {
+    ValueId zero, rest;
+  };
+  ByteWeights byte_weights(NodeId id, ValueId w, ValueId w_zero, size_t axis) {
+    const Constant& weights = *graph_.constant(w);
+    const std::vector<int64_t> elements = weights.to_int64s(), zeros = zero_points(w_zero);
+    const OutputChannel channel(weights.shape(), axis);
+    bool fit = true;
+    for (size_t k = 0; k < elements.size() && fit; ++k) {
+      const int64_t difference = elements[k] - zeros[zeros.size() == 1 ? 0 : channel.of(k)];
+      fit = difference >= -128 && difference <= 127;
+    }
+    const int64_t products = elements.empty() ? 0 : static_cast<int64_t>(elements.size()) / channel.count;
+    const bool is_exact = products * 255 < int64_t{1} << 24;  // sums_of_windows() adds in float32
+    if (fit || !has_byte_products_ || node(id).attributes.i_or("group", 1) != 1 || !is_exact) return {w_zero, {}};
+    const bool is_signed = weights.dtype() == DType::kI8;
+    std::vector<int32_t> rest;
+    for (const int64_t zero : zeros) rest.push_back(static_cast<int32_t>((is_signed ? 0 : 128) - zero));
+    const uint8_t half[] = {128};
+    return {is_signed ? ValueId() : constant(Constant::of<uint8_t>(DType::kU8, {}, half), "zero_point"),
+            constant(Constant::of<int32_t>(DType::kI32, channel.aligned(zeros.size()), rest), "rest")};
+  }
+
+  // ConvInteger where the zero point of x, which only a run may know, or a rest of the weights is added behind the
+  // product. The zero point is what stands beyond the border of x, so that each window has it as often as all others.
+  Result<bool> conv_of_bytes(NodeId id, const ByteWeights& weights) {
+    ValueId x = input(id, 0);
+    const ValueId w = input(id, 1), x_zero = input(id, 2), w_zero = input(id, 3);
+    Attributes attributes = node(id).attributes;
+    const std::vector<int64_t> pads = attributes.ints("pads");
+    const bool has_zero = x_zero.valid() && !(constant_or_absent(x_zero) && all_zero(x_zero));
+    if (has_zero && std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad != 0; })) {
+      Shape all(2 * graph_.type(x).shape.size(), Dim(0));
+      for (size_t k = 0; k < pads.size(); ++k) all[k + (k < pads.size() / 2 ? 2 : 4)] = Dim(pads[k]);
+      Attributes border;
+      border.set("pads", std::move(all));
+      AIPU_ASSIGN_OR_RETURN(const ValueId zero, scalar_view(x_zero, id));
+      AIPU_ASSIGN_OR_RETURN(x, emit("Pad", std::move(border), {x, {}, zero}, id));
+      attributes.set("pads", std::vector<int64_t>(pads.size(), 0));
+    }
+    AIPU_ASSIGN_OR_RETURN(ValueId sum, emit("aipu::QuantizedConv", attributes, {x, w, {}, weights.zero}, id));
+    if (weights.rest.valid()) {
+      AIPU_ASSIGN_OR_RETURN(const ValueId sums, sums_of_windows(id, x, w, attributes));
+      AIPU_ASSIGN_OR_RETURN(sum, add_product(id, sum, sums, weights.rest));
+    }
+    if (has_zero) {
+      AIPU_ASSIGN_OR_RETURN(const ValueId zero, cast(scalar_view(x_zero, id), id));
+      AIPU_ASSIGN_OR_RETURN(sum, add_product(id, sum, zero, negative_sums(w, w_zero, 0)));
+    }
+    return replace(id, sum);
+  }
+
+  // The same for MatMulInteger.
+  Result<bool> matmul_of_bytes(NodeId id, const ByteWeights& weights) {
+    const ValueId x = input(id, 0), w = input(id, 1), x_zero = input(id, 2), w_zero = input(id, 3);
+    AIPU_ASSIGN_OR_RETURN(ValueId sum, emit("aipu::QuantizedMatMul", {}, {x, w, {}, weights.zero}, id));
+    if (weights.rest.valid()) {
+      const ValueId column = ones(DType::kI8, {graph_.constant(w)->shape()[0], 1});
+      AIPU_ASSIGN_OR_RETURN(const ValueId sums, emit("aipu::QuantizedMatMul", {}, {x, column}, id));
+      AIPU_ASSIGN_OR_RETURN(sum, add_product(id, sum, sums, weights.rest));
+    }
+    if (x_zero.valid()) {
+      AIPU_ASSIGN_OR_RETURN(const ValueId zero, cast(scalar_view(x_zero, id), id));
+      AIPU_ASSIGN_OR_RETURN(sum, add_product(id, sum, zero, negative_sums(w, w_zero, 1)));
+    }
+    return replace(id, sum);
+  }
+
+  Result<ValueId> add_product(NodeId id, ValueId sum, ValueId left, ValueId right) {
+    AIPU_ASSIGN_OR_RETURN(const ValueId product, emit("Mul", {}, {left, right}, id));
+    return emit("Add", {}, {sum, product}, id);
+  }
+
+  // The sum of x in each window of a convolution, as int32: over the channels first, then over the positions.
+  Result<ValueId> sums_of_windows(NodeId id, ValueId x, ValueId w, const Attributes& attributes) {
+    std::vector<int64_t> kernel = graph_.constant(w)->shape(), point(kernel.size(), 1);
+    point[1] = kernel[1];
+    kernel[0] = kernel[1] = 1;
+    const bool is_point = std::all_of(kernel.begin(), kernel.end(), [](int64_t extent) { return extent == 1; });
+    AIPU_ASSIGN_OR_RETURN(const ValueId sums, emit("aipu::QuantizedConv", is_point ? attributes : Attributes(),
+                                                   {x, ones(DType::kI8, point)}, id));
+    if (is_point) return sums;
+    AIPU_ASSIGN_OR_RETURN(const ValueId wide, cast(sums, id, DType::kF32));
+    return cast(emit("Conv", attributes, {wide, ones(DType::kF32, kernel)}, id), id);
+  }
+
+  // ConvInteger of computed weights: float64 holds every sum exactly.
   Result<bool> conv_in_doubles(NodeId id, ValueId x, ValueId w, ValueId x_zero, ValueId w_zero) {
     Shape column(graph_.type(w).shape.size(), Dim(1));
     if (w_zero.valid()) column[0] = element_count(graph_.type(w_zero).shape);
@@ -259,17 +342,45 @@ class IntegerArithmetic {
     return emit("Sub", {}, {wide, aligned}, from);
   }
 
-  // Of w without its zero points, per column.
-  ValueId column_sums(ValueId w, ValueId w_zero) {
-    const std::vector<int64_t> elements = graph_.constant(w)->to_int64s();
-    const std::vector<int64_t> zeros = w_zero.valid() ? graph_.constant(w_zero)->to_int64s() : std::vector<int64_t>{0};
-    const int64_t columns = graph_.constant(w)->shape()[1];
-    std::vector<int32_t> sums(static_cast<size_t>(columns));
-    for (size_t k = 0; k < elements.size(); ++k) {
-      const size_t column = k % static_cast<size_t>(columns);
-      sums[column] += static_cast<int32_t>(elements[k] - zeros[zeros.size() == 1 ? 0 : column]);
+  // Output channels of weights along axis 0, or 1 of a matrix.
+  struct OutputChannel {
+    OutputChannel(const std::vector<int64_t>& shape, size_t axis) : count(shape[axis]), rank(shape.size()) {
+      for (size_t k = axis + 1; k < shape.size(); ++k) inner *= static_cast<size_t>(shape[k]);
     }
-    return constant(Constant::of<int32_t>(DType::kI32, {columns}, sums), "column_sums");
+    size_t of(size_t element) const { return element / inner % static_cast<size_t>(count); }
+    // Of values per channel that broadcast to the product; of a single one.
+    std::vector<int64_t> aligned(size_t values) const {
+      std::vector<int64_t> shape(rank - 1, 1);
+      shape[0] = static_cast<int64_t>(values);
+      return shape;
+    }
+
+    int64_t count;
+    size_t rank, inner = 1;
+  };
+
+  std::vector<int64_t> zero_points(ValueId zero) const {
+    return zero.valid() ? graph_.constant(zero)->to_int64s() : std::vector<int64_t>{0};
+  }
+
+  // What a zero point of 1 of x adds to each output channel, taken off: the sums of w without its zero points.
+  ValueId negative_sums(ValueId w, ValueId w_zero, size_t axis) {
+    const std::vector<int64_t> elements = graph_.constant(w)->to_int64s(), zeros = zero_points(w_zero);
+    const OutputChannel channel(graph_.constant(w)->shape(), axis);
+    std::vector<int32_t> sums(static_cast<size_t>(channel.count));
+    for (size_t k = 0; k < elements.size(); ++k) {
+      const size_t c = channel.of(k);
+      sums[c] -= static_cast<int32_t>(elements[k] - zeros[zeros.size() == 1 ? 0 : c]);
+    }
+    return constant(Constant::of<int32_t>(DType::kI32, channel.aligned(sums.size()), sums), "weight_sums");
+  }
+
+  ValueId ones(DType dtype, const std::vector<int64_t>& shape) {
+    const auto count = static_cast<size_t>(
+        std::accumulate(shape.begin(), shape.end(), int64_t{1}, [](int64_t a, int64_t b) { return a * b; }));
+    return constant(dtype == DType::kI8 ? Constant::of<int8_t>(dtype, shape, std::vector<int8_t>(count, 1))
+                                        : floats(shape, std::vector<float>(count, 1)),
+                    "ones");
   }
 
   Result<bool> qlinear_add(NodeId id) {
@@ -526,14 +637,15 @@ class IntegerArithmetic {
   }
 
   Graph& graph_;
+  const bool has_byte_products_;
   int count_ = 0;
 };
 
 }  // namespace
 
-Result<int> integer_arithmetic(Graph& graph, PassContext&) {
+Result<int> integer_arithmetic(Graph& graph, PassContext& context) {
   AIPU_ASSIGN_OR_RETURN(const int expanded, expand_quantized_operators(graph));
-  AIPU_ASSIGN_OR_RETURN(const int rewritten, IntegerArithmetic(graph).run());
+  AIPU_ASSIGN_OR_RETURN(const int rewritten, IntegerArithmetic(graph, context.has_byte_products).run());
   return expanded + rewritten;
 }
 

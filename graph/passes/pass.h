@@ -31,6 +31,8 @@ struct PrecisionRule {
 struct PassContext {
   Evaluator* evaluator = nullptr;               // null: constant folding is limited to `data`
   int64_t fold_limit_bytes = int64_t{1} << 30;  // larger results stay computations
+  // Whether kernels multiply bytes by signed bytes faster than wider integers.
+  bool has_byte_products = false;
   // Of lower_precision: the first rule that fits a node decides, `precision` where none does.
   Precision precision = Precision::kFloat32;
   std::vector<PrecisionRule> precision_rules = {};

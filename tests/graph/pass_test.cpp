@@ -1,5 +1,6 @@
 // Runs every passes/*.txt: the comment "# passes: a, b" in its first line says which passes, comments "# precision: bf16"
-// and "# precision of NAME: fp32" below what lower_precision is told, "---- becomes" splits the graph before from the
+// and "# precision of NAME: fp32" below what lower_precision is told, "# byte products" that the target has some,
+// "---- becomes" splits the graph before from the
 // graph after. AIPU_UPDATE_EXPECTED=1 in the environment rewrites what is expected, for a human
 // to look at; it is refused under CI.
 #include <gtest/gtest.h>
@@ -48,7 +49,7 @@ Result<std::vector<Pass>> passes_of(std::string_view text) {
   return passes;
 }
 
-// What comments say of precisions.
+// What comments say of precisions and of the target.
 PassContext context_of(std::string_view text) {
   PassContext context;
   constexpr std::string_view kAll = "# precision: ", kOne = "# precision of ";
@@ -56,6 +57,7 @@ PassContext context_of(std::string_view text) {
     const std::string_view line = text.substr(0, text.find('\n'));
     const Precision precision = line.ends_with(": bf16") ? Precision::kBFloat16 : Precision::kFloat32;
     if (line.starts_with(kAll)) context.precision = precision;
+    if (line == "# byte products") context.has_byte_products = true;
     if (line.starts_with(kOne)) {
       const std::string_view rest = line.substr(kOne.size());
       context.precision_rules.push_back({std::string(rest.substr(0, rest.find(':'))), precision});
