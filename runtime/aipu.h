@@ -152,7 +152,30 @@ typedef struct aipu_session_options {
   int64_t plan_memory_limit_bytes; /* of the plan for the shapes at hand; 0: 1 GiB */
   double plan_time_limit_seconds;  /* 0: none */
   int overlap;                     /* not 0: play copies beside the kernels that they do not wait for */
+  int profile; /* not 0: keep a row of each command of all runs, see aipu_session_profile(); not in a sandbox */
+  int cycles;  /* not 0: keep virtual time where the back end has a timing model, see aipu_session_cycles(); not with
+                  overlap */
 } aipu_session_options;
+
+/* One command of a run that was profiled. Texts live until the next aipu_session_profile() of the session, or its end.
+ * Set struct_bytes before it is asked for; later versions append fields, which are 0 where the runtime does not know
+ * them. */
+typedef struct aipu_profile_row {
+  size_t struct_bytes; /* sizeof(aipu_profile_row) */
+  const char* engine;  /* "tec" (kernels), "dma" (copies), "host" (symbols, checks, loops and branches) */
+  const char* name;    /* of the kernel, or what the engine did */
+  const char* origin;  /* the nodes of the ONNX model that it came from */
+  uint32_t command;    /* its index among those of its engine */
+  uint32_t sample;     /* of a batch that is run sample by sample */
+  uint32_t lane;       /* which of the threads played the sample that played others at the same time */
+  uint32_t threads;
+  int64_t start_ns; /* since the first run that is in the profile */
+  int64_t duration_ns;
+  int64_t operations;   /* arithmetic by the definition of the layer; 0: not counted */
+  int64_t bytes;        /* of the tensors it was given, each once */
+  int64_t start_cycles; /* in virtual time, since the session's first run */
+  int64_t cycles;       /* -1: not kept */
+} aipu_profile_row;
 
 /* Memory for an output of a run that is submitted; data null: the run provides it. */
 typedef struct aipu_output_memory {
@@ -231,6 +254,18 @@ AIPU_C_API aipu_status aipu_session_prepare(aipu_session* session);
 AIPU_C_API aipu_status aipu_session_run(aipu_session* session);
 /* Valid until the next bind, prepare or run of this session. */
 AIPU_C_API aipu_status aipu_session_output(aipu_session* session, uint32_t index, aipu_tensor* tensor);
+
+/* Takes the rows of all runs since the session was made, or aipu_session_clear_profile(), in the order in which they
+ * were played. AIPU_INVALID_ARGUMENT where the session was made without aipu_session_options.profile. */
+AIPU_C_API aipu_status aipu_session_profile(aipu_session* session, uint32_t* count);
+/* A row of those that aipu_session_profile() took last. */
+AIPU_C_API aipu_status aipu_session_profile_row(const aipu_session* session, uint32_t index, aipu_profile_row* row);
+AIPU_C_API aipu_status aipu_session_clear_profile(aipu_session* session);
+/* The same rows as a file in Chrome's trace format, for ui.perfetto.dev. */
+AIPU_C_API aipu_status aipu_session_write_profile(const aipu_session* session, const char* path);
+/* What the last run would take on the device that the model is compiled for, by the back end's timing model.
+ * AIPU_NOT_FOUND where there is none and before a run, AIPU_INVALID_ARGUMENT without aipu_session_options.cycles. */
+AIPU_C_API aipu_status aipu_session_cycles(const aipu_session* session, int64_t* cycles);
 
 /* Puts a run into the session's queue and returns. A thread of the session's own plays the queue, in order. Each run
  * has its own inputs and outputs: shapes are copied, data is read and written until the run is done. Any thread may

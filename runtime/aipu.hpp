@@ -32,6 +32,9 @@ namespace aipu {
 // A view of a string as an element of an input, valid as long as the string is and does not change.
 inline aipu_string element_of(const std::string& text) { return {text.data(), text.size()}; }
 
+// As aipu_enable_crash_reports().
+inline void enable_crash_reports() { aipu_enable_crash_reports(); }
+
 class Error : public std::runtime_error {
  public:
   Error(aipu_status code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -229,6 +232,17 @@ struct SessionOptions {
   int64_t plan_memory_limit_bytes = 0;
   double plan_time_limit_seconds = 0;
   bool overlap = false;
+  bool profile = false;
+  bool cycles = false;
+};
+
+// One command of a run that was profiled: aipu_profile_row, with texts of its own.
+struct ProfileRow {
+  std::string engine, name, origin;
+  uint32_t command = 0, sample = 0, lane = 0, threads = 1;
+  int64_t start_ns = 0, duration_ns = 0;
+  int64_t operations = 0, bytes = 0;
+  int64_t start_cycles = 0, cycles = -1;
 };
 
 // An input of a run that is submitted, of which the data is read until the run is done.
@@ -282,6 +296,8 @@ class Session {
     given.plan_memory_limit_bytes = options.plan_memory_limit_bytes;
     given.plan_time_limit_seconds = options.plan_time_limit_seconds;
     given.overlap = options.overlap;
+    given.profile = options.profile;
+    given.cycles = options.cycles;
     aipu_session* session = nullptr;
     detail::check(aipu_session_create_with(model.get(), &given, &session));
     session_.reset(session);
@@ -349,6 +365,31 @@ class Session {
     aipu_run* run = nullptr;
     detail::check(aipu_session_run_async(get(), &given, &run));
     return Run(run);
+  }
+
+  // The commands of all runs so far, or since clear_profile(), in the order in which they were played. With
+  // SessionOptions::profile.
+  std::vector<ProfileRow> profile() {
+    uint32_t count = 0;
+    detail::check(aipu_session_profile(get(), &count));
+    std::vector<ProfileRow> rows;
+    for (uint32_t i = 0; i < count; ++i) {
+      aipu_profile_row row = detail::empty_options<aipu_profile_row>();
+      detail::check(aipu_session_profile_row(get(), i, &row));
+      rows.push_back({row.engine, row.name, row.origin, row.command, row.sample, row.lane, row.threads, row.start_ns,
+                      row.duration_ns, row.operations, row.bytes, row.start_cycles, row.cycles});
+    }
+    return rows;
+  }
+  void clear_profile() { detail::check(aipu_session_clear_profile(get())); }
+  // As a file in Chrome's trace format.
+  void write_profile(const std::string& path) const { detail::check(aipu_session_write_profile(get(), path.c_str())); }
+  // What the last run would take on the device, in cycles; with SessionOptions::cycles. AIPU_NOT_FOUND where there is
+  // no timing model.
+  int64_t cycles() const {
+    int64_t cycles = 0;
+    detail::check(aipu_session_cycles(get(), &cycles));
+    return cycles;
   }
 
   const Model& model() const noexcept { return model_; }

@@ -42,6 +42,19 @@ struct aipu_model {
 
 struct aipu_session {
   std::unique_ptr<Session> session;
+  bool keeps_profile = false;
+  bool counts_cycles = false;
+  // What aipu_session_profile() took, with texts that end with a zero.
+  struct Row {
+    Session::ProfileRow row;
+    std::string engine, name, origin;
+  };
+  std::vector<Row> rows;
+
+  Status check_profile() const {
+    if (keeps_profile) return {};
+    return aipu::invalid_argument("the session keeps no profile: set aipu_session_options.profile");
+  }
 };
 
 struct aipu_run {
@@ -191,6 +204,8 @@ aipu::Result<aipu::runtime::SessionOptions> read_options(const aipu_session_opti
   options.run_seconds = known.run_time_limit_seconds;
   options.plan_budget = {known.plan_memory_limit_bytes, known.plan_time_limit_seconds};
   options.overlap = known.overlap != 0;
+  options.profile = known.profile != 0;
+  options.cycles = known.cycles != 0;
   return options;
 }
 
@@ -319,7 +334,7 @@ aipu_status aipu_session_create(aipu_model* model, int threads, aipu_session** s
     aipu::runtime::SessionOptions options;
     options.threads = threads;
     AIPU_ASSIGN_OR_RETURN(auto created, Session::create(model->model, options));
-    *session = new aipu_session{std::move(created)};
+    *session = new aipu_session{std::move(created), false, false, {}};
     return {};
   });
 }
@@ -329,7 +344,7 @@ aipu_status aipu_session_create_with(aipu_model* model, const aipu_session_optio
     AIPU_RETURN_IF_ERROR(require({{"model", model}, {"session", session}}));
     AIPU_ASSIGN_OR_RETURN(const auto session_options, read_options(options));
     AIPU_ASSIGN_OR_RETURN(auto created, Session::create(model->model, session_options));
-    *session = new aipu_session{std::move(created)};
+    *session = new aipu_session{std::move(created), session_options.profile, session_options.cycles, {}};
     return {};
   });
 }
@@ -370,6 +385,73 @@ aipu_status aipu_session_output(aipu_session* session, uint32_t index, aipu_tens
   return guarded([&]() -> Status {
     AIPU_RETURN_IF_ERROR(require({{"session", session}, {"tensor", tensor}}));
     return tell(session->session->output(index), tensor);
+  });
+}
+
+aipu_status aipu_session_profile(aipu_session* session, uint32_t* count) {
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"session", session}, {"count", count}}));
+    AIPU_RETURN_IF_ERROR(session->check_profile());
+    session->rows.clear();
+    for (Session::ProfileRow& row : session->session->profile()) {
+      std::string engine(row.engine), name(row.name), origin(row.origin);
+      session->rows.push_back({std::move(row), std::move(engine), std::move(name), std::move(origin)});
+    }
+    *count = static_cast<uint32_t>(session->rows.size());
+    return {};
+  });
+}
+
+aipu_status aipu_session_profile_row(const aipu_session* session, uint32_t index, aipu_profile_row* row) {
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"session", session}, {"row", row}}));
+    if (index >= session->rows.size())
+      return aipu::invalid_argument(aipu::str_cat("row ", index, " of ", session->rows.size()));
+    if (row->struct_bytes < sizeof *row) {
+      return aipu::invalid_argument(aipu::str_cat("the struct_bytes of aipu_profile_row are ", row->struct_bytes,
+                                                  "; set them to sizeof(aipu_profile_row)"));
+    }
+    const aipu_session::Row& one = session->rows[index];
+    const aipu_profile_row known = {row->struct_bytes,    one.engine.c_str(),  one.name.c_str(),   one.origin.c_str(),
+                                    one.row.command,      one.row.sample,      one.row.lane,       one.row.threads,
+                                    one.row.start_ns,     one.row.duration_ns, one.row.operations, one.row.bytes,
+                                    one.row.start_cycles, one.row.cycles};
+    std::memset(row, 0, row->struct_bytes);  // what a caller of a later version knows is not told here
+    std::memcpy(row, &known, sizeof known);
+    return {};
+  });
+}
+
+aipu_status aipu_session_clear_profile(aipu_session* session) {
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"session", session}}));
+    AIPU_RETURN_IF_ERROR(session->check_profile());
+    session->session->clear_profile();
+    return {};
+  });
+}
+
+aipu_status aipu_session_write_profile(const aipu_session* session, const char* path) {
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"session", session}, {"path", path}}));
+    AIPU_RETURN_IF_ERROR(session->check_profile());
+    return session->session->write_profile(path);
+  });
+}
+
+aipu_status aipu_session_cycles(const aipu_session* session, int64_t* cycles) {
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"session", session}, {"cycles", cycles}}));
+    if (!session->counts_cycles)
+      return aipu::invalid_argument("the session keeps no virtual time: set aipu_session_options.cycles");
+    const auto found = session->session->cycles();
+    if (!found) {
+      const Model& model = session->session->model();
+      return aipu::not_found(aipu::str_cat("no cycles are known: no run has succeeded, or back end '", model.backend(),
+                                           "' has no model of the time that target ", model.target(), " takes"));
+    }
+    *cycles = *found;
+    return {};
   });
 }
 

@@ -47,6 +47,8 @@ TEST(CxxApi, FromCxx17) {
   const std::string path = ::testing::TempDir() + "aipu_cxx_api." + std::to_string(::getpid()) + ".aipu.bin";
   ASSERT_TRUE(write_file_atomically(path, std::span<const std::byte>(bytes)).ok());
   EXPECT_EQ(use_cxx_api(bytes.data(), bytes.size(), path.c_str()), 0) << "line of cxx_api_use.cpp";
+  EXPECT_THAT(*read_text_file(path + ".trace.json"), ::testing::HasSubstr("traceEvents"));
+  ::unlink((path + ".trace.json").c_str());
   ::unlink(path.c_str());
 }
 

@@ -49,6 +49,40 @@ int use_session(aipu::Model model) {
   return 0;
 }
 
+int use_profile(const aipu::Model& model, const std::string& path) {
+  aipu::SessionOptions options;
+  options.profile = options.cycles = true;
+  options.threads = 1;
+  aipu::Session session(model, options);
+  const std::vector<float> x = {1, 2, 3, 4};
+  session.bind_input(0, x.data(), {1, 4});
+  CHECK(session.profile().empty());
+  CHECK(error_of([&] { session.cycles(); }).first == AIPU_NOT_FOUND);
+  session.run();
+  session.run();
+  const std::vector<aipu::ProfileRow> rows = session.profile();
+  CHECK(rows.size() == 6);  // three commands twice
+  CHECK(rows[0].engine == "tec" && rows[0].name == rows[3].name && !rows[0].name.empty());
+  CHECK(rows[0].threads == 1 && rows[0].duration_ns > 0 && rows[3].start_ns >= rows[0].start_ns + rows[0].duration_ns);
+  CHECK(rows[0].bytes > 0 && rows[0].cycles == -1);
+  session.write_profile(path);
+  aipu_profile_row row = {};
+  CHECK(aipu_session_profile_row(session.get(), 0, &row) == AIPU_INVALID_ARGUMENT);  // struct_bytes is 0
+  row.struct_bytes = sizeof row;
+  CHECK(aipu_session_profile_row(session.get(), 6, &row) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_session_profile_row(session.get(), 5, &row) == AIPU_OK && row.struct_bytes == sizeof row);
+  CHECK(aipu_session_profile(nullptr, nullptr) == AIPU_INVALID_ARGUMENT);
+  session.clear_profile();
+  CHECK(session.profile().empty());
+  aipu::Session without(model);
+  CHECK(error_of([&] { without.profile(); }).second ==
+        "the session keeps no profile: set aipu_session_options.profile");
+  CHECK(error_of([&] { without.write_profile(path); }).first == AIPU_INVALID_ARGUMENT);
+  CHECK(error_of([&] { without.clear_profile(); }).first == AIPU_INVALID_ARGUMENT);
+  CHECK(error_of([&] { without.cycles(); }).first == AIPU_INVALID_ARGUMENT);
+  return 0;
+}
+
 int use_submitted_runs(const aipu::Model& model) {
   aipu::Session session(model);
   const std::vector<float> a = {1, 2, 3, 4}, b = {5, 6, 7, 8};
@@ -80,5 +114,6 @@ int use_cxx_api(const void* bytes, size_t size, const char* path) {
   CHECK(model.input_index("x") == 0 && error_of([&] { model.output_index("x"); }).first == AIPU_NOT_FOUND);
   static_assert(aipu::dtype_of<uint8_t>() == AIPU_UINT8 && aipu::dtype_of<int64_t>() == AIPU_INT64, "");
   if (const int line = use_session(aipu::Model::from_bytes(bytes, size))) return line;
+  if (const int line = use_profile(model, std::string(path) + ".trace.json")) return line;
   return use_submitted_runs(model);
 }
