@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -85,6 +86,7 @@ struct TensorInfo {
   std::string name;
   aipu_dtype dtype = AIPU_VOID;
   std::vector<int64_t> shape;
+  std::vector<std::string> symbols;  // of each axis: what it is called, "?" if nothing; "" where it is constant
 };
 
 // A contiguous tensor in C order, which lives as long as what it was asked of says. Does not own.
@@ -174,8 +176,12 @@ class Model {
     return result;
   }
 
-  std::vector<TensorInfo> inputs() const { return infos(aipu_model_input_count, aipu_model_input); }
-  std::vector<TensorInfo> outputs() const { return infos(aipu_model_output_count, aipu_model_output); }
+  std::vector<TensorInfo> inputs() const {
+    return infos(aipu_model_input_count, aipu_model_input, aipu_model_input_symbol);
+  }
+  std::vector<TensorInfo> outputs() const {
+    return infos(aipu_model_output_count, aipu_model_output, aipu_model_output_symbol);
+  }
   // AIPU_NOT_FOUND where there is none of that name.
   uint32_t input_index(const std::string& name) const { return index(inputs(), name, "input"); }
   uint32_t output_index(const std::string& name) const { return index(outputs(), name, "output"); }
@@ -197,6 +203,10 @@ class Model {
     }
     return result;
   }
+  // What the model is called, compiled for, and run by.
+  std::string name() const { return aipu_model_name(get()); }
+  std::string target() const { return aipu_model_target(get()); }
+  std::string backend() const { return aipu_model_backend(get()); }
   // One line about a sandbox that contains less than it should on this system; empty if there is nothing to say.
   std::string warning() const { return aipu_model_warning(get()); }
 
@@ -205,13 +215,15 @@ class Model {
  private:
   Model() = default;
   void take(aipu_model* model) { model_.reset(model, aipu_model_release); }
-  template <class Count, class Info>
-  std::vector<TensorInfo> infos(Count count, Info info) const {
+  template <class Count, class Info, class Symbol>
+  std::vector<TensorInfo> infos(Count count, Info info, Symbol symbol) const {
     std::vector<TensorInfo> result;
     for (uint32_t i = 0; i < count(get()); ++i) {
       aipu_tensor_info one = {};
       detail::check(info(get(), i, &one));
-      result.push_back({one.name, one.dtype, {one.shape, one.shape + one.rank}});
+      std::vector<std::string> symbols;
+      for (uint32_t axis = 0; axis < one.rank; ++axis) symbols.emplace_back(symbol(get(), i, axis));
+      result.push_back({one.name, one.dtype, {one.shape, one.shape + one.rank}, std::move(symbols)});
     }
     return result;
   }
@@ -281,7 +293,7 @@ class Run {
 
  private:
   friend class Session;
-  explicit Run(aipu_run* run) : run_(run, {aipu_run_release}) {}
+  explicit Run(aipu_run* run, void (*release)(aipu_run*) = aipu_run_release) : run_(run, {release}) {}
   detail::Handle<aipu_run> run_;
 };
 
@@ -352,8 +364,11 @@ class Session {
     throw Error(AIPU_NOT_FOUND, "the model has no output '" + name + "' that is a sequence of maps");
   }
 
-  // Puts a run into the session's queue and returns. `outputs`: memory for each output, or nothing.
-  Run submit(const std::vector<Input>& inputs, const std::vector<aipu_output_memory>& outputs = {}) {
+  // Puts a run into the session's queue and returns. `outputs`: memory for each output, or nothing. `done` is called by
+  // a thread of the session's when the run is over, whatever became of it: it may submit and let the session go, but
+  // must neither wait for runs nor throw, and the Run that it gets is valid during the call.
+  Run submit(const std::vector<Input>& inputs, const std::vector<aipu_output_memory>& outputs = {},
+             std::function<void(const Run&)> done = {}) {
     std::vector<aipu_tensor> tensors;
     for (const Input& input : inputs)
       tensors.push_back({input.dtype, static_cast<uint32_t>(input.shape.size()), input.shape.data(), input.data, 0});
@@ -362,8 +377,19 @@ class Session {
     given.input_count = static_cast<uint32_t>(tensors.size());
     given.outputs = outputs.empty() ? nullptr : outputs.data();
     given.output_count = static_cast<uint32_t>(outputs.size());
+    using Done = std::function<void(const Run&)>;
+    std::unique_ptr<Done> call;
+    if (done) {
+      call = std::make_unique<Done>(std::move(done));
+      given.argument = call.get();
+      given.done = [](void* argument, const aipu_run* ended) noexcept {
+        const std::unique_ptr<Done> owned(static_cast<Done*>(argument));
+        (*owned)(Run(const_cast<aipu_run*>(ended), [](aipu_run*) {}));
+      };
+    }
     aipu_run* run = nullptr;
     detail::check(aipu_session_run_async(get(), &given, &run));
+    (void)call.release();  // is the run's now
     return Run(run);
   }
 

@@ -116,6 +116,10 @@ Status describe(std::span<const TensorSpec> specs, const std::vector<std::vector
   return {};
 }
 
+const char* symbol_of(std::span<const TensorSpec> specs, uint32_t index, uint32_t axis) {
+  return index < specs.size() && axis < specs[index].shape.size() ? specs[index].shape[axis].symbol.c_str() : "";
+}
+
 Status adopt(aipu::Result<std::shared_ptr<const Model>> loaded, aipu_model** result) {
   if (!loaded.ok()) return std::move(loaded).status();
   auto handle = std::make_unique<aipu_model>();
@@ -283,6 +287,21 @@ aipu_status aipu_model_output(const aipu_model* model, uint32_t index, aipu_tens
     AIPU_RETURN_IF_ERROR(require({{"model", model}, {"info", info}}));
     return describe(model->model->outputs(), model->output_shapes, index, info);
   });
+}
+
+const char* aipu_model_input_symbol(const aipu_model* model, uint32_t index, uint32_t axis) {
+  return model != nullptr ? symbol_of(model->model->inputs(), index, axis) : "";
+}
+const char* aipu_model_output_symbol(const aipu_model* model, uint32_t index, uint32_t axis) {
+  return model != nullptr ? symbol_of(model->model->outputs(), index, axis) : "";
+}
+
+const char* aipu_model_name(const aipu_model* model) { return model != nullptr ? model->model->name().c_str() : ""; }
+const char* aipu_model_target(const aipu_model* model) {
+  return model != nullptr ? model->model->target().c_str() : "";
+}
+const char* aipu_model_backend(const aipu_model* model) {
+  return model != nullptr ? model->model->backend().c_str() : "";
 }
 
 uint32_t aipu_model_list_count(const aipu_model* model) {

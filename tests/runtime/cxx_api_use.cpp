@@ -1,5 +1,6 @@
 // A user of aipu.hpp, compiled as C++17: all of it against a model that gives 4 * x for x of [n, 4].
 #include <cstring>
+#include <future>
 #include <string>
 #include <thread>
 #include <utility>
@@ -92,6 +93,11 @@ int use_submitted_runs(const aipu::Model& model) {
   second.wait();
   CHECK(first.is_done() && second.wait_for(0));
   CHECK(first.output(0).data<float>()[3] == 16 && mine[3] == 32);
+  std::promise<float> told;
+  session.submit({{a.data(), {1, 4}}}, {},
+                 [&](const aipu::Run& run) { told.set_value(run.is_done() ? run.output(0).data<float>()[1] : 0); });
+  CHECK(told.get_future().get() == 8);
+  CHECK(error_of([&] { session.submit({}, {}, [](const aipu::Run&) {}); }).first == AIPU_INVALID_ARGUMENT);
   const aipu::Run bad = session.submit({{a.data(), {2, 2}}});
   CHECK(error_of([&] { bad.wait(); }).first == AIPU_INVALID_ARGUMENT);
   CHECK(error_of([&] { session.submit({}); }).first == AIPU_INVALID_ARGUMENT);
@@ -111,6 +117,10 @@ int use_cxx_api(const void* bytes, size_t size, const char* path) {
   CHECK(model.inputs().size() == 1 && model.outputs().size() == 1 && model.warning().empty());
   const aipu::TensorInfo x = model.inputs()[0];
   CHECK(x.name == "x" && x.dtype == AIPU_FLOAT32 && (x.shape == std::vector<int64_t>{-1, 4}));
+  CHECK((x.symbols == std::vector<std::string>{"N", ""}) && model.outputs()[0].symbols[0] == "N");
+  CHECK(model.backend() == "host" && !model.target().empty());
+  CHECK(std::string(aipu_model_input_symbol(model.get(), 0, 2)).empty());
+  CHECK(std::string(aipu_model_output_symbol(model.get(), 1, 0)).empty());
   CHECK(model.input_index("x") == 0 && error_of([&] { model.output_index("x"); }).first == AIPU_NOT_FOUND);
   static_assert(aipu::dtype_of<uint8_t>() == AIPU_UINT8 && aipu::dtype_of<int64_t>() == AIPU_INT64, "");
   if (const int line = use_session(aipu::Model::from_bytes(bytes, size))) return line;
