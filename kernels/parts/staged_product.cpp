@@ -187,7 +187,7 @@ class Tiling {
     const double copies = number(plan_.lines) / number(plan_.parts) + 1;
     const double rows = number(plan_.lines * span) / number(plan_.parts) + 1;
     const double transfer = std::max(figures.transfer_cycles(copies, rows, bytes),
-                                     bytes * std::max(1, target_.tec_count()) / figures.global_bytes_per_cycle);
+                                     bytes * std::max(1, target_.all_tecs()) / figures.global_bytes_per_cycle);
     const double full = compute(plan_.pixels);
     double cycles = std::max(full, transfer) / number(plan_.pixels);
     const int64_t panels = ceil_of(shape_.group_out, plan_.panel());
@@ -197,7 +197,7 @@ class Tiling {
       cycles = number(segments - 1) * std::max(full, transfer) + std::max(compute(last_segment()), transfer);
       if (rows_) {
         const int64_t units = std::max<int64_t>(*rows_, 1) * segments * panels * shape_.groups;
-        const int64_t tecs = std::max(1, target_.tec_count());
+        const int64_t tecs = std::max(1, target_.all_tecs());
         imbalance = number(rounded_up(units, tecs)) / number(units);
       }
     }

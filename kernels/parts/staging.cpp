@@ -25,7 +25,7 @@ class MapModel {
   MapModel(const tir::Target& target, std::span<const StagedOperand> operands, int lanes)
       : costs_(target.costs.value_or(tir::CostFigures())), lanes_(lanes), operands_(operands.size()) {
     const npu_timing::Figures& figures = costs_.commands;
-    const double tecs = std::max(1, target.tec_count());
+    const double tecs = std::max(1, target.all_tecs());
     bytes_per_cycle_ = std::min(figures.dma_bytes_per_cycle, figures.global_bytes_per_cycle / tecs);
     for (const StagedOperand& operand : operands) {
       (operand.is_result ? bytes_out_ : bytes_in_) += operand.element_bytes;
@@ -79,7 +79,7 @@ MapStaging plan_map_staging(const tir::Target& target, const Dim& elements, std:
   for (const StagedOperand& operand : operands) bytes += operand.element_bytes;
   if (!has_staging(target) || bytes == 0) return plan;
   const MapModel model(target, operands, lanes);
-  const int tecs = target.tec_count();
+  const int tecs = target.all_tecs();
   // Buffers begin at multiples of 64 bytes.
   const int64_t room = target.lsram_bytes() - static_cast<int64_t>(operands.size()) * 64;
   plan.capacity = room / (kBuffers * bytes) / lanes * lanes;
