@@ -69,7 +69,7 @@ bool has_staging(const tir::Target& target) {
   const bool has_engine = std::any_of(target.engines.begin(), target.engines.end(), [](const tir::TargetEngine& e) {
     return e.kind == tir::EngineKind::kDma && e.takes_copies;
   });
-  return has_engine && target.lsram_bytes() > 0 && target.tec_count() > 0;
+  return has_engine && target.lsram_bytes() > 0 && target.tec_count() > 0 && target.costs.has_value();
 }
 
 MapStaging plan_map_staging(const tir::Target& target, const Dim& elements, std::span<const StagedOperand> operands,

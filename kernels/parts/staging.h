@@ -9,7 +9,8 @@
 
 namespace aipu::kernels {
 
-// Whether the target has memory of TECs and an engine that fills it beside their code. Hosts have no such engine.
+// Whether the target has memory of TECs, an engine that fills it beside their code, and figures of a timing model, by
+// which tiles are chosen. Hosts have no such engine.
 bool has_staging(const tir::Target& target);
 
 struct StagedOperand {

@@ -205,6 +205,9 @@ TEST_F(StagingTest, TilesFitTheMemoryAndAreWorthIt) {
   const tir::Target x2 = *find_target("X2_1204");
   EXPECT_TRUE(has_staging(x2));
   EXPECT_FALSE(has_staging(*find_target("host-avx2")));
+  tir::Target without_figures = x2;
+  without_figures.costs.reset();
+  EXPECT_FALSE(has_staging(without_figures));
   const StagedOperand operands[] = {{4, false}, {4, false}, {4, true}};
   for (const int64_t n : {int64_t{50'000}, int64_t{100'000}, int64_t{1} << 24}) {
     const MapStaging plan = plan_map_staging(x2, n, operands, 8);
