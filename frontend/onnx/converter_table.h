@@ -21,7 +21,8 @@ using Converter = void (*)(OpContext&);
 struct ConverterRow {
   std::string_view domain;  // "" is ai.onnx
   std::string_view op;
-  int64_t since = 1;            // this row serves opsets from here to the next row of the same op
+  // This row serves opsets from here to the next row of the same op, in all of which the node has one form.
+  int64_t since = 1;
   Converter convert = nullptr;  // null: refused, for the reason in `refusal`
   std::string_view refusal = {};
   bool takes_lists = false;  // inputs may be sequences and optionals

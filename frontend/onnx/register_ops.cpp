@@ -1,5 +1,7 @@
 // The table of converters. Rows of one op stand together, oldest first; a row serves opsets from its `since` to the
-// next row's. Domains with many operators have tables of their own.
+// next row's. A row begins where an opset takes attributes or operands away, or gives them another meaning, also where
+// one converter takes both forms: a node of one row's opsets is the same node in all of them. Scatter and Upsample end
+// in 11 and 10; what has them later is taken as before. Domains with many operators have tables of their own.
 #include "frontend/onnx/converter_table.h"
 #include "frontend/onnx/ops/converters.h"
 #include "frontend/onnx/ops/microsoft/converters.h"
@@ -49,6 +51,8 @@ constexpr ConverterRow kRows[] = {
     {"", "Div", 1, broadcast_before_7},
     {"", "Div", 7, pass},
     {"", "Dropout", 1, dropout},
+    {"", "Dropout", 7, dropout},
+    {"", "Dropout", 12, dropout},
     {"", "Elu", 1, pass},
     {"", "Equal", 1, broadcast_before_7},
     {"", "Equal", 7, pass},
@@ -115,6 +119,7 @@ constexpr ConverterRow kRows[] = {
     {"", "Det", 11, pass},
     {"", "Einsum", 12, pass},
     {"", "Gemm", 1, gemm},
+    {"", "Gemm", 7, gemm},
     {"", "LinearAttention", 27, linear_attention},
     {"", "MatMul", 1, pass},
     {"", "MatMulInteger", 10, pass},
@@ -131,10 +136,12 @@ constexpr ConverterRow kRows[] = {
     {"", "DeformConv", 19, pass},
     {"", "GlobalAveragePool", 1, pass},
     {"", "GlobalLpPool", 1, lp_pool},
+    {"", "GlobalLpPool", 2, lp_pool},
     {"", "GlobalMaxPool", 1, pass},
     {"", "GridSample", 16, grid_sample_before_20},
     {"", "GridSample", 20, pass},
     {"", "LpPool", 1, lp_pool},
+    {"", "LpPool", 2, lp_pool},
     {"", "MaxPool", 1, pass},
     {"", "MaxRoiPool", 1, pass},
     {"", "MaxUnpool", 9, pass},
@@ -144,10 +151,14 @@ constexpr ConverterRow kRows[] = {
     {"", "RoiAlign", 10, roi_align_before_16},
     {"", "RoiAlign", 16, pass},
     {"", "Upsample", 1, upsample_before_9},
+    {"", "Upsample", 7, upsample_before_9},
     {"", "Upsample", 9, resize_before_11},
+    {"", "Upsample", 10, resize_before_11},
 
     // ---- normalisation
     {"", "BatchNormalization", 1, batch_normalization},
+    {"", "BatchNormalization", 7, batch_normalization},
+    {"", "BatchNormalization", 9, batch_normalization},
     {"", "GroupNormalization", 18, group_normalization_before_21},
     {"", "GroupNormalization", 21, pass},
     {"", "Hardmax", 1, softmax_before_13},
@@ -210,12 +221,14 @@ constexpr ConverterRow kRows[] = {
     {"", "NonZero", 9, counted},
     {"", "OneHot", 9, one_hot},
     {"", "Pad", 1, pad_before_11},
+    {"", "Pad", 2, pad_before_11},
     {"", "Pad", 11, pad},
     {"", "Range", 11, range},
     {"", "Reshape", 1, reshape_before_5},
     {"", "Reshape", 5, pass},
     {"", "ReverseSequence", 10, pass},
     {"", "Scatter", 9, scatter},
+    {"", "Scatter", 11, scatter},
     {"", "ScatterElements", 11, pass},
     {"", "ScatterND", 11, pass},
     {"", "Shape", 1, pass},
@@ -224,6 +237,7 @@ constexpr ConverterRow kRows[] = {
     {"", "Slice", 10, slice},
     {"", "SpaceToDepth", 1, space_to_depth},
     {"", "Split", 1, split_before_13},
+    {"", "Split", 2, split_before_13},
     {"", "Split", 13, pass},
     {"", "Squeeze", 1, squeeze_before_13},
     {"", "Squeeze", 13, squeeze},
@@ -243,8 +257,11 @@ constexpr ConverterRow kRows[] = {
 
     // ---- recurrent
     {"", "GRU", 1, recurrent},
+    {"", "GRU", 7, recurrent},
     {"", "LSTM", 1, recurrent},
+    {"", "LSTM", 7, recurrent},
     {"", "RNN", 1, recurrent},
+    {"", "RNN", 7, recurrent},
 
     // ---- control flow
     {"", "If", 1, if_op},

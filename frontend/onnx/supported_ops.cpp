@@ -93,4 +93,9 @@ std::string supported_ops_page() {
   return page;
 }
 
+int64_t form_since(std::string_view op, int64_t opset) {
+  const ConverterRow* row = find_converter("", op, opset);
+  return row == nullptr || row->convert == nullptr ? 0 : row->since;
+}
+
 }  // namespace aipu::frontend

@@ -13,12 +13,14 @@
 #include "codegen/tir/text.h"
 #include "codegen/tir/verifier.h"
 #include "codegen/tir/visit.h"
+#include "frontend/onnx/supported_ops.h"
 #include "frontend/python/bindings.h"
 #include "frontend/python/environment.h"
 #include "frontend/python/executor.h"
 #include "gbuilder/build.h"
 #include "gbuilder/dsl_call.h"
 #include "gbuilder/dsl_call_files.h"
+#include "graph/ir/op_def.h"
 #include "kernels/dsl/parse.h"
 #include "kernels/dsl/type_rules.h"
 #include "runtime/signature/signature.h"
@@ -37,6 +39,7 @@ py::dict target_row(const tir::Target& target) {
   row["core_count"] = target.core_count;
   row["tec_count"] = target.tec_count();
   row["vector_width"] = target.vector_bits;
+  row["bf16_dot_products"] = target.bf16_dot_products;
   row["lsram_bytes"] = target.lsram_bytes();
   row["shared_bytes"] = target.shared_bytes();
   return row;
@@ -309,6 +312,20 @@ void bind_compile(py::module_& module) {
         if (const Status status = gbuilder::load_target_plugins(options); !status.ok()) throw_status(status);
       },
       py::arg("library"), "Makes the targets of a shared library known to the process; once is enough.");
+  module.def(
+      "form_since", [](const std::string& op, int64_t opset) { return frontend::form_since(op, opset); }, py::arg("op"),
+      py::arg("opset"),
+      "The opset from which on a node of one of ONNX's own operators is what it is in `opset`, at most 13; 0 where "
+      "there "
+      "is no such operator.");
+  module.def(
+      "takes_rounded",
+      [](const std::string& op, size_t operand) {
+        const graph::OpDef* def = graph::find_op(op);
+        return def != nullptr && graph::takes_rounded(*def, operand);
+      },
+      py::arg("op"), py::arg("operand"),
+      "Whether one of ONNX's own operators may read an operand rounded to few bits where a layer beside it does.");
   bind_kernels(module);
   using gbuilder::BuildOptions;
   py::class_<BuildOptions>(module, "BuildOptions", "What build_model() is asked for.")

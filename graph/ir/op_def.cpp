@@ -147,6 +147,12 @@ Status OpSet::add(OpDef def) {
   return {};
 }
 
+bool takes_rounded(const OpDef& def, size_t i) {
+  if ((def.traits & kTakesRounded) == 0) return false;
+  if (i >= def.inputs.size() && !def.inputs.back().variadic) return false;
+  return def.inputs[std::min(i, def.inputs.size() - 1)].types == def.inputs[0].types;
+}
+
 Dim needed(const Node& node) {
   const auto* value = node.attributes.find(kNeeded);
   const auto* dims = value == nullptr ? nullptr : std::get_if<Shape>(value);

@@ -80,6 +80,15 @@ enum OpTrait : uint32_t {
   // The axes of input 0 may stand in any order as long as the outputs' and the attributes' (AttributeAxes) follow: no
   // axis has its part in the computation by its place.
   kAnyAxisOrder = 1u << 6,
+  // Output 0 sums products of elements of inputs 0 and 1. Of bfloat16 they are summed in float32.
+  kSumsProducts = 1u << 7,
+  // Floats of 16 bits are computed with in float32 and rounded where they are stored, as elementwise ops do.
+  kFloatInside = 1u << 8,
+  // Where a layer beside it reads a value rounded to few bits, it may read the same: its result loses no more by that
+  // than by being rounded itself. What only moves elements, sums, gates, pooling, activations that are nowhere steep;
+  // nothing that subtracts what is alike, such as the parts of a normalisation. Of the operands that have elements of
+  // the type of input 0's.
+  kTakesRounded = 1u << 9,
 };
 
 // nullopt: not known before shape-like operands have become attributes (OpDef::resolve).
@@ -130,6 +139,9 @@ struct OpDef {
   // Of an op of a plugin's with kElementwise and one output. Null: a plugin sets it up.
   ValueRule value = nullptr;
 };
+
+// Whether input i may be rounded where something beside it reads it so (kTakesRounded).
+bool takes_rounded(const OpDef& def, size_t i);
 
 // The axis map of a node, which must be complete; nullopt: nothing is known.
 std::optional<AxisMap> axis_map(const OpDef& def, const Graph& graph, const Node& node);

@@ -1,5 +1,4 @@
 // Conv, ConvTranspose, ConvInteger, QLinearConv. The weight keeps ONNX's axis order in either layout.
-#include "graph/ir/op_precision.h"
 #include "graph/ops/op_list.h"
 #include "graph/ops/spatial.h"
 

@@ -199,8 +199,8 @@ Status infer_pow(InferContext& ctx) {
   return {};
 }
 
-OpDef unary_op(std::string name, const std::string& types = "f") {
-  return elementwise(std::move(name), {operand("X", types)}, types, infer_unary);
+OpDef unary_op(std::string name, const std::string& types = "f", uint32_t traits = 0) {
+  return elementwise(std::move(name), {operand("X", types)}, types, infer_unary, traits);
 }
 
 OpDef predicate_op(std::string name, std::vector<AttributeDef> attributes = {}) {
@@ -209,14 +209,15 @@ OpDef predicate_op(std::string name, std::vector<AttributeDef> attributes = {}) 
   return def;
 }
 
-OpDef activation_op(std::string name, std::vector<AttributeDef> attributes = {}, const std::string& types = "f") {
-  OpDef def = elementwise(std::move(name), {operand("X", types)}, types, infer_same_as_input);
+OpDef activation_op(std::string name, std::vector<AttributeDef> attributes = {}, const std::string& types = "f",
+                    uint32_t traits = 0) {
+  OpDef def = elementwise(std::move(name), {operand("X", types)}, types, infer_same_as_input, traits);
   def.attributes = std::move(attributes);
   return def;
 }
 
 OpDef identity_op() {
-  OpDef def = elementwise("Identity", {operand("X", "*")}, "*", nullptr, kView);
+  OpDef def = elementwise("Identity", {operand("X", "*")}, "*", nullptr, kView | kTakesRounded);
   def.infer = [](InferContext& ctx) -> Status {
     AIPU_RETURN_IF_ERROR(infer_same_as_input(ctx));
     set_data(ctx, 0, data_of(ctx, 0));
@@ -238,7 +239,7 @@ OpDef comparison_op(std::string name, const std::string& types = kNumeric, uint3
 }
 
 OpDef variadic_op(std::string name, const std::string& types = kNumeric) {
-  return elementwise(std::move(name), {variadic_operand("data", types)}, types, infer_variadic);
+  return elementwise(std::move(name), {variadic_operand("data", types)}, types, infer_variadic, kTakesRounded);
 }
 
 OpDef mod_op() {
@@ -264,7 +265,8 @@ OpDef pow_op() { return elementwise("Pow", {operand("X", kNumeric), operand("Y",
 
 OpDef prelu_op() {
   return elementwise(
-      "PRelu", {operand("X", kNumeric), operand("slope", kNumeric)}, kNumeric, [](InferContext& ctx) -> Status {
+      "PRelu", {operand("X", kNumeric), operand("slope", kNumeric)}, kNumeric,
+      [](InferContext& ctx) -> Status {
         AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1}));
         AIPU_ASSIGN_OR_RETURN(const Shape shape, broadcast_inputs(ctx, {0, 1}));
         // Unidirectional: the slope may not widen X.
@@ -272,13 +274,14 @@ OpDef prelu_op() {
           return invalid_model(str_cat("slope ", ctx.input(1).text(), " does not broadcast to ", ctx.input(0).text()));
         }
         return infer_same_as_input(ctx);
-      });
+      },
+      kTakesRounded);
 }
 
 OpDef clip_op() {
   return elementwise("Clip",
                      {operand("input", kNumeric), optional_operand("min", kNumeric), optional_operand("max", kNumeric)},
-                     kNumeric, infer_clip);
+                     kNumeric, infer_clip, kTakesRounded);
 }
 
 OpDef where_op() {
@@ -325,7 +328,7 @@ std::vector<OpDef> elementwise_ops() {
       unary_op("Abs", "iuf"),
       unary_op("Neg", "if"),
       unary_op("Sign", "iuf"),
-      unary_op("Relu", "if"),
+      unary_op("Relu", "if", kTakesRounded),
       unary_op("Not", "b"),
       unary_op("BitwiseNot", "iu"),
       unary_op("Acos"),
@@ -343,7 +346,7 @@ std::vector<OpDef> elementwise_ops() {
       unary_op("Log"),
       unary_op("Reciprocal"),
       unary_op("Round"),
-      unary_op("Sigmoid"),
+      unary_op("Sigmoid", "f", kTakesRounded),
       unary_op("Sin"),
       unary_op("Sinh"),
       unary_op("Softplus"),
@@ -351,15 +354,15 @@ std::vector<OpDef> elementwise_ops() {
       unary_op("Sqrt"),
       unary_op("Tan"),
       unary_op("Tanh"),
-      unary_op("HardSwish"),
+      unary_op("HardSwish", "f", kTakesRounded),
       unary_op("Mish"),
       gelu_op(),
       predicate_op("IsNaN"),
       predicate_op("IsInf", {attr::i("detect_negative", 1), attr::i("detect_positive", 1)}),
       activation_op("Celu", {attr::f("alpha", 1.0)}),
       activation_op("Elu", {attr::f("alpha", 1.0)}),
-      activation_op("HardSigmoid", {attr::f("alpha", 0.2), attr::f("beta", 0.5)}),
-      activation_op("LeakyRelu", {attr::f("alpha", 0.01)}),
+      activation_op("HardSigmoid", {attr::f("alpha", 0.2), attr::f("beta", 0.5)}, "f", kTakesRounded),
+      activation_op("LeakyRelu", {attr::f("alpha", 0.01)}, "f", kTakesRounded),
       activation_op("Selu", {attr::f("alpha", 1.67326319217681884765625), attr::f("gamma", 1.05070102214813232421875)}),
       activation_op("Shrink", {attr::f("bias", 0.0), attr::f("lambd", 0.5)}, "iuf"),
       activation_op("Swish", {attr::f("alpha", 1.0)}),
@@ -368,9 +371,9 @@ std::vector<OpDef> elementwise_ops() {
       cast_op(),
       cast_like_op(),
       bit_cast_op(),
-      binary_op("Add", "iuf", kCommutative),
+      binary_op("Add", "iuf", kCommutative | kTakesRounded),
       binary_op("Sub"),
-      binary_op("Mul", "iuf", kCommutative),
+      binary_op("Mul", "iuf", kCommutative | kTakesRounded),
       binary_op("Div", kNumeric, kFaults),
       mod_op(),
       pow_op(),

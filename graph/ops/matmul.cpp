@@ -1,5 +1,4 @@
 // Products of matrices: MatMul, MatMulInteger, QLinearMatMul, Gemm; Det.
-#include "graph/ir/op_precision.h"
 #include "graph/ops/op_list.h"
 
 namespace aipu::graph {

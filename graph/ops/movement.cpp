@@ -375,6 +375,7 @@ OpDef transpose_op() {
   def.inputs = {operand("data", "*")};
   def.outputs = {operand("transposed", "*")};
   def.attributes = {attr::optional("perm", AttributeKind::kInts)};
+  def.traits = kTakesRounded;
   def.complete = complete_transpose;
   def.infer = infer_transpose;
   def.axes = transpose_axes;
@@ -387,7 +388,7 @@ OpDef concat_op() {
   def.inputs = {variadic_operand("inputs", "*")};
   def.outputs = {operand("concat_result", "*")};
   def.attributes = {attr::about(AttributeAxes::kAxis, attr::required("axis", AttributeKind::kInt))};
-  def.traits = kAnyAxisOrder;
+  def.traits = kAnyAxisOrder | kTakesRounded;
   def.complete = complete_axis("axis");
   def.infer = infer_concat;
   def.axes = concat_axes;
@@ -408,7 +409,7 @@ OpDef split_op() {
     attributes->set("split", std::move(extents));
     return true;
   });
-  def.traits = kAnyAxisOrder;
+  def.traits = kAnyAxisOrder | kTakesRounded;
   def.axes = axes::along("axis");
   return def;
 }
@@ -430,7 +431,7 @@ OpDef slice_op() {
     attributes->set("extents", std::move(g.extents));
     return true;
   });
-  def.traits = kAnyAxisOrder;
+  def.traits = kAnyAxisOrder | kTakesRounded;
   def.axes = slice_axes;
   return def;
 }
@@ -452,7 +453,7 @@ OpDef pad_op() {
   def.verify = [](const Graph&, const Node& node) {
     return expect_choice(node, "mode", {"constant", "reflect", "edge", "wrap"});
   };
-  def.traits = kAnyAxisOrder;
+  def.traits = kAnyAxisOrder | kTakesRounded;
   def.axes = pad_axes;
   return def;
 }
@@ -463,7 +464,7 @@ OpDef depth_to_space_op() {
   def.inputs = {operand("input", "*")};
   def.outputs = {operand("output", "*")};
   def.attributes = {attr::required("blocksize", AttributeKind::kInt), attr::s("mode", "DCR"), attr::layout()};
-  def.traits = kSpatial;
+  def.traits = kSpatial | kTakesRounded;
   def.infer = [](InferContext& ctx) { return infer_block(ctx, true); };
   def.verify = [](const Graph&, const Node& node) { return expect_choice(node, "mode", {"DCR", "CRD"}); };
   def.axes = axes::images(axes::Channels::kMixed);
@@ -476,7 +477,7 @@ OpDef space_to_depth_op() {
   def.inputs = {operand("input", "*")};
   def.outputs = {operand("output", "*")};
   def.attributes = {attr::required("blocksize", AttributeKind::kInt), attr::layout()};
-  def.traits = kSpatial;
+  def.traits = kSpatial | kTakesRounded;
   def.infer = [](InferContext& ctx) { return infer_block(ctx, false); };
   def.axes = axes::images(axes::Channels::kMixed);
   return def;

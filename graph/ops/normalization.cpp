@@ -1,5 +1,4 @@
 // Normalisations: Batch, Instance, Group, Layer, RMS, Lp, MeanVariance, LRN; Dropout in inference.
-#include "graph/ir/op_precision.h"
 #include "graph/ops/op_list.h"
 #include "graph/ops/spatial.h"
 

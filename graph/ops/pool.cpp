@@ -1,5 +1,4 @@
 // Pooling over windows and over whole images, MaxUnpool.
-#include "graph/ir/op_precision.h"
 #include "graph/ops/op_list.h"
 #include "graph/ops/shape_operands.h"
 #include "graph/ops/spatial.h"
@@ -34,13 +33,13 @@ Status infer_pool(InferContext& ctx) {
   return {};
 }
 
-OpDef pool_op(std::string name, const std::string& types, std::vector<AttributeDef> more) {
+OpDef pool_op(std::string name, const std::string& types, std::vector<AttributeDef> more, uint32_t traits) {
   OpDef def;
   def.name = std::move(name);
   def.inputs = {operand("X", types)};
   def.outputs = {operand("Y", types)};
   def.attributes = pool_attributes(std::move(more));
-  def.traits = kSpatial | kFloatInside;
+  def.traits = kSpatial | kFloatInside | traits;
   def.complete = complete_pool;
   def.infer = infer_pool;
   def.axes = axes::images(axes::Channels::kApart);
@@ -108,25 +107,25 @@ AxisMap max_pool_axes(const Graph& graph, const Node& node) {
   return map;
 }
 
-OpDef average_pool_op() { return pool_op("AveragePool", "f", {attr::i("count_include_pad", 0)}); }
+OpDef average_pool_op() { return pool_op("AveragePool", "f", {attr::i("count_include_pad", 0)}, kTakesRounded); }
 
 OpDef max_pool_op() {
-  OpDef def = pool_op("MaxPool", kNumeric, {attr::i("storage_order", 0)});
+  OpDef def = pool_op("MaxPool", kNumeric, {attr::i("storage_order", 0)}, kTakesRounded);
   def.outputs.push_back(optional_operand("Indices", "i"));
   def.axes = max_pool_axes;
   return def;
 }
 
-OpDef lp_pool_op() { return pool_op("LpPool", "f", {attr::i("p", 2)}); }
+OpDef lp_pool_op() { return pool_op("LpPool", "f", {attr::i("p", 2)}, 0); }
 
-OpDef global_pool_op(std::string name, std::vector<AttributeDef> attributes = {}) {
+OpDef global_pool_op(std::string name, uint32_t traits, std::vector<AttributeDef> attributes = {}) {
   OpDef def;
   def.name = std::move(name);
   def.inputs = {operand("X", "f")};
   def.outputs = {operand("Y", "f")};
   def.attributes = std::move(attributes);
   def.attributes.push_back(attr::layout());
-  def.traits = kSpatial | kFloatInside;
+  def.traits = kSpatial | kFloatInside | traits;
   def.infer = infer_global_pool;
   def.axes = axes::images(axes::Channels::kApart);
   return def;
@@ -158,9 +157,9 @@ std::vector<OpDef> pool_ops() {
       average_pool_op(),
       max_pool_op(),
       lp_pool_op(),
-      global_pool_op("GlobalAveragePool"),
-      global_pool_op("GlobalMaxPool"),
-      global_pool_op("GlobalLpPool", {attr::i("p", 2)}),
+      global_pool_op("GlobalAveragePool", kTakesRounded),
+      global_pool_op("GlobalMaxPool", kTakesRounded),
+      global_pool_op("GlobalLpPool", 0, {attr::i("p", 2)}),
       max_unpool_op(),
   };
 }

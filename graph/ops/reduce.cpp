@@ -1,7 +1,6 @@
 // Reductions, ArgMax and ArgMin, ops along one axis (Softmax, Hardmax, CumSum), TopK.
 #include <algorithm>
 
-#include "graph/ir/op_precision.h"
 #include "graph/ops/dim_rules.h"
 #include "graph/ops/op_list.h"
 #include "graph/ops/shape_operands.h"

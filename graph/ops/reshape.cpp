@@ -262,7 +262,7 @@ std::optional<AxisMap> tile_axes(const Graph& graph, const Node& node) {
 }
 
 OpDef reshape_op() {
-  OpDef def = one_operand("Reshape", kView, infer_reshape);
+  OpDef def = one_operand("Reshape", kView | kTakesRounded, infer_reshape);
   def.inputs.push_back(optional_operand("shape", kIndex));
   def.attributes = {attr::i("allowzero", 0),
                     attr::about(AttributeAxes::kViewAs, attr::optional("shape", AttributeKind::kShape))};
@@ -276,7 +276,7 @@ OpDef reshape_op() {
 }
 
 OpDef flatten_op() {
-  OpDef def = one_operand("Flatten", kView, infer_flatten);
+  OpDef def = one_operand("Flatten", kView | kTakesRounded, infer_flatten);
   def.attributes = {attr::i("axis", 1)};
   def.complete = complete_axis("axis", 0, /*inclusive=*/true);
   def.axes = view_axes;
@@ -284,7 +284,7 @@ OpDef flatten_op() {
 }
 
 OpDef squeeze_op() {
-  OpDef def = one_operand("Squeeze", kView, infer_squeeze);
+  OpDef def = one_operand("Squeeze", kView | kTakesRounded, infer_squeeze);
   def.inputs.push_back(optional_operand("axes", kIndex));
   def.attributes = {attr::optional("axes", AttributeKind::kInts)};
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
@@ -297,7 +297,7 @@ OpDef squeeze_op() {
 }
 
 OpDef unsqueeze_op() {
-  OpDef def = one_operand("Unsqueeze", kView, infer_unsqueeze);
+  OpDef def = one_operand("Unsqueeze", kView | kTakesRounded, infer_unsqueeze);
   def.inputs.push_back(optional_operand("axes", kIndex));
   def.attributes = {attr::optional("axes", AttributeKind::kInts)};
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
@@ -339,7 +339,7 @@ OpDef expand_op() {
     attributes->set("shape", std::move(shape));
     return true;
   });
-  def.traits = kAnyAxisOrder;
+  def.traits = kAnyAxisOrder | kTakesRounded;
   def.axes = expand_axes;
   return def;
 }
@@ -353,7 +353,7 @@ OpDef tile_op() {
     attributes->set("repeats", std::move(repeats));
     return true;
   });
-  def.traits = kAnyAxisOrder;
+  def.traits = kAnyAxisOrder | kTakesRounded;
   def.axes = tile_axes;
   return def;
 }

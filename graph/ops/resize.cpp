@@ -270,7 +270,7 @@ OpDef resize_op() {
                     attr::optional("scales", AttributeKind::kFloats),
                     attr::optional("roi", AttributeKind::kFloats),
                     attr::layout()};
-  def.traits = kSpatial;
+  def.traits = kSpatial | kTakesRounded;
   def.infer = infer_resize;
   def.verify = verify_resize;
   def.resolve = resolve_with({kRoi, kScales, kSizes}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {

@@ -15,7 +15,7 @@
 #include <map>
 #include <set>
 
-#include "graph/ir/op_precision.h"
+#include "graph/ir/op_def.h"
 #include "graph/passes/passes.h"
 #include "runtime/base/half.h"
 #include "runtime/base/pattern.h"

@@ -64,6 +64,30 @@ def test_upgraded_models_compute_the_same(tmp_path):
         np.testing.assert_allclose(new[name], old[name], rtol=1e-6, atol=1e-7, err_msg=name)
 
 
+def test_operators_that_have_not_changed_stay(tmp_path):
+    nodes = [
+        node("Abs", ["x"], ["a"], consumed_inputs=[0]),
+        node("Sinh", ["a"], ["b"]),
+        node("Hardmax", ["b"], ["c"], axis=1),
+        node("Scatter", ["c", "i", "u"], ["d"], axis=0),
+    ]
+    constants = {"i": np.array([[0, 1, 0]], "int64"), "u": np.array([[5, 6, 7]], "float32")}
+    ports = [("x", "float32", (2, 3))], [("d", "float32", (2, 3))]
+    write_model(tmp_path / "old.onnx", nodes, *ports, constants, opset=10)
+    feed = {"x": np.array([[1, -3, 2], [0.5, 0.25, -1]], "float32")}
+    old = _run(str(tmp_path / "old.onnx"), feed, tmp_path)
+    model = OnnxModel(tmp_path / "old.onnx")
+    _opset.upgrade(model)
+    assert [n.op for n in model.nodes if n.op not in ("Shape", "Flatten", "Reshape")] == [
+        "Abs",
+        "Sinh",
+        "Hardmax",
+        "ScatterElements",
+    ]
+    assert all(n.get("consumed_inputs") is None for n in model.nodes)
+    np.testing.assert_array_equal(_run(model.to_bytes(), feed, tmp_path)["d"], old["d"])
+
+
 def test_operators_without_a_rule_are_named(tmp_path):
     nodes = [node("Add", ["x", "c"], ["y"], broadcast=1)]
     write_model(
@@ -357,6 +381,14 @@ def test_weights_behind_reshapes_are_constants(tmp_path):
     write_model(tmp_path / "m.onnx", nodes, [("x", "float32", (3, 8))], [("y", "float32", (3, 5))], constants)
     report = aipu.quantize(str(tmp_path / "m.onnx"), [rng.normal(size=(3, 8)).astype("f4")])
     assert [layer.name for layer in report.layers if layer.is_quantized] == ["y"] and report.error["relative"] < 0.03
+
+
+def test_operators_say_what_they_take_rounded():
+    takes = aipu._native.takes_rounded
+    assert all(takes(op, 0) for op in ("Relu", "Add", "MaxPool", "Concat", "Reshape", "Resize", "Split"))
+    assert takes("Add", 1) and takes("Concat", 7) and takes("PRelu", 1)
+    assert not any(takes(op, 0) for op in ("ReduceMean", "Sub", "Softmax", "Scan", "Conv", "NoSuchOperator"))
+    assert not any(takes(op, 1) for op in ("Reshape", "Resize", "Slice", "Relu"))  # what is no data, or not there
 
 
 def test_statistics_of_normalisations_read_float32(tmp_path):

@@ -90,6 +90,56 @@ def test_the_list_is_complete(tmp_path, printed, first_opsets):
         assert "not supported" in said if listed else "unknown operator" in said, (domain, op, said)
 
 
+FORMS = """
+import json, onnx
+from onnx.helper import get_attribute_value
+
+def form(schema):
+    attributes = {}
+    for name, one in schema.attributes.items():
+        default = get_attribute_value(one.default_value) if one.default_value.type else None
+        attributes[name] = [str(one.type), one.required, repr(default)]
+    return {"since": schema.since_version, "attributes": attributes, "deprecated": schema.deprecated,
+            "inputs": [str(one.option).endswith("Single") for one in schema.inputs]}
+
+told = {}
+for op in {schema.name for schema in onnx.defs.get_all_schemas_with_history() if not schema.domain}:
+    for opset in range(1, 14):
+        try:
+            told.setdefault(op, {})[opset] = form(onnx.defs.get_schema(op, opset, ""))
+        except Exception:
+            pass  # it came later, or is gone
+print(json.dumps(told))
+"""
+# A name that was misspelt in its first opset, and bounds that were infinite without a number.
+CORRECTED = {("GRU", "direction"), ("Clip", "min"), ("Clip", "max")}
+
+
+def test_a_node_is_the_same_in_the_opsets_of_one_form(tmp_path):
+    (tmp_path / "forms.py").write_text(FORMS)
+    told = json.loads(run_python(python_with("onnx.defs"), tmp_path / "forms.py"))
+    compared = 0
+    for op, forms in told.items():
+        opsets = sorted(map(int, forms))
+        for old, new in zip(opsets, opsets[1:]):
+            since = aipu._native.form_since(op, old)
+            if since == 0 or since != aipu._native.form_since(op, new):
+                continue
+            before, after = forms[str(old)], forms[str(new)]
+            compared += before["since"] != after["since"]
+            assert before["deprecated"] == after["deprecated"], (op, new)
+            for name, attribute in before["attributes"].items():
+                if name == "consumed_inputs" or (op, name) in CORRECTED:
+                    continue
+                assert after["attributes"].get(name, [])[2:] == attribute[2:], (op, new, name)
+            for name in after["attributes"].keys() - before["attributes"].keys():
+                assert not after["attributes"][name][1], (op, new, name)
+            assert len(after["inputs"]) >= len(before["inputs"]), (op, new)
+            required = [one for one in after["inputs"] if one]
+            assert len(required) <= sum(before["inputs"]), (op, new)
+    assert compared > 100
+
+
 MODELS = """
 import sys, warnings
 warnings.simplefilter("ignore")

@@ -6,36 +6,10 @@ from typing import Callable, Dict, List, Optional
 
 import numpy as np
 
+from .. import _native
 from .._onnx_graph import Node, OnnxModel
 
 WANTED = 13
-
-# From which opset on an operator means what it means in 13 (the changelog of ONNX's operators); what only takes more
-# types since, or allows negative axes, has not changed.
-_SAME_SINCE = {
-    **dict.fromkeys(
-        "ArgMax ArgMin Conv ConvTranspose Constant DepthToSpace Flatten Gather GlobalAveragePool GlobalLpPool "
-        "GlobalMaxPool Identity LRN LpNormalization MatMul MaxPool Not ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp "
-        "ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare Shape Size Softplus Softsign SpaceToDepth Transpose "
-        "AveragePool".split(),
-        1,
-    ),
-    **dict.fromkeys(["Concat"], 4),
-    **dict.fromkeys(["Reshape"], 5),
-    **dict.fromkeys(
-        "Abs Cast Ceil Elu Exp Floor HardSigmoid InstanceNormalization LeakyRelu Log Neg Reciprocal Relu Selu Sigmoid "
-        "Sqrt Tanh Tile".split(),
-        6,
-    ),
-    **dict.fromkeys("Add And Cos Div Equal GRU Gemm Greater LSTM Less Mul Or PRelu Pow RNN Sin Sub Xor".split(), 7),
-    **dict.fromkeys("Expand Max Mean Min Sum".split(), 8),
-    **dict.fromkeys("BatchNormalization ConstantOfShape Erf NonZero OneHot Sign Where".split(), 9),
-    **dict.fromkeys("Mod Slice ThresholdedRelu".split(), 10),
-    **dict.fromkeys(
-        "Clip CumSum GatherElements GatherND Pad Range Resize Round ScatterElements ScatterND TopK".split(), 11
-    ),
-    **dict.fromkeys("Celu Einsum GreaterOrEqual LessOrEqual".split(), 12),
-}
 
 
 class _Upgrade:
@@ -48,10 +22,12 @@ class _Upgrade:
             "BatchNormalization": self._normalization,
             "Clip": self._clip,
             "Dropout": self._dropout,
+            "Hardmax": self._softmax,
             "LogSoftmax": self._softmax,
             "Pad": self._pad,
             "ReduceSum": self._axes,
             "Resize": self._resize,
+            "Scatter": self._scatter,
             "Slice": self._slice,
             "Softmax": self._softmax,
             "Split": self._axes,
@@ -63,7 +39,9 @@ class _Upgrade:
     def nodes_for(self, node: Node) -> List[Node]:
         if node.domain not in ("", "ai.onnx"):
             return [node]
-        if node.captured() == set() and self._version >= _SAME_SINCE.get(node.op, WANTED):
+        node.attributes.pop("consumed_inputs", None)  # a hint of opsets before 6
+        since = _native.form_since(node.op, WANTED)
+        if node.captured() == set() and since and _native.form_since(node.op, self._version) == since:
             return [node]
         replaced = self._rules[node.op](node) if node.op in self._rules else None
         if replaced is None:
@@ -103,7 +81,13 @@ class _Upgrade:
     def _dropout(self, node: Node) -> Optional[List[Node]]:
         if len(node.outputs) > 1 and node.outputs[1] and node.outputs[1] in self._model.consumers():
             return None
+        if self._version < 7 and node.get("is_test", 1) == 0:  # it trains
+            return None
         return [Node("Identity", node.inputs[:1], node.outputs[:1], name=node.name)]
+
+    def _scatter(self, node: Node) -> Optional[List[Node]]:
+        node.op = "ScatterElements"
+        return [node]
 
     def _clip(self, node: Node) -> Optional[List[Node]]:
         if self._version < 6:

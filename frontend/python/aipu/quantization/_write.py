@@ -8,18 +8,10 @@ from typing import Dict, List, Sequence, Set, Tuple
 
 import numpy as np
 
+from .. import _native
 from .._onnx_graph import Node, OnnxModel
 from ._layers import QuantizedLayer
 from ._ranges import Linear
-
-# Who may read a value that a product wants in integers from those integers too: what moves elements, and sums and
-# products of layers, whose error is that of their operands. Others, such as the statistics of a normalisation, read the
-# float32 value, as do outputs.
-_TOLERANT = (
-    "Add AveragePool Clip Concat DepthToSpace Flatten GlobalAveragePool GlobalMaxPool HardSigmoid HardSwish Identity "
-    "LeakyRelu MaxPool Mul PRelu Pad Relu Reshape Resize Sigmoid Slice SpaceToDepth Split Squeeze Transpose Unsqueeze"
-).split()
-_MOVED_ONLY = {"Clip", "Pad", "Resize", "Slice", "Reshape", "Split", "Squeeze", "Unsqueeze"}  # data is operand 0 alone
 
 
 def _linear_constants(model: OnnxModel, taken: Set[str], name: str, linear: Linear) -> List[str]:
@@ -61,8 +53,9 @@ def write_qdq(model: OnnxModel, layers: Sequence[QuantizedLayer]) -> None:
             nodes, inputs[x] = _round_trip(model, taken, value, value, layer.x)
             new += [*before, *nodes]
             if layer.smooth is None:
+                # Who may read the value from the integers too; others, and outputs, read float32.
                 for node, index in consumers.get(x, []):
-                    if node.is_op(*_TOLERANT) and (index == 0 or node.op not in _MOVED_ONLY):
+                    if index >= 0 and node.domain in ("", "ai.onnx") and _native.takes_rounded(node.op, index):
                         node.inputs[index] = inputs[x]
     for layer in layers:
         node = nodes_of[layer.product.name]
