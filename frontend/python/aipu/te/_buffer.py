@@ -91,21 +91,13 @@ class AccessPointer:
 
 
 def decl_buffer(
-    shape: Any,
-    dtype: Any = None,
-    name: str = "buffer",
-    data: Any = None,
-    strides: Any = None,
-    elem_offset: Any = None,
-    scope: str = "",
-    data_alignment: int = -1,
-    offset_factor: int = 0,
-    buffer_type: str = "",
+    shape: Any, dtype: Any = None, name: str = "buffer", data: Any = None, *rest: Any, **more: Any
 ) -> Buffer:
-    """A buffer; ``dtype`` None is ``float32``. Strides that are variables take those of the memory it stands for."""
-    shape = shape if isinstance(shape, (list, tuple)) else (shape,)
-    dtype = dtype or "float32"
-    return Buffer(shape, dtype, name, strides, elem_offset, scope, data_alignment, offset_factor, buffer_type)
+    """A buffer; ``dtype`` None is ``float32``. Strides that are variables take those of the memory it stands for.
+
+    ``rest`` and ``more``: as :class:`Buffer` has them from ``strides`` on; ``data`` is not looked at.
+    """
+    return Buffer(shape if isinstance(shape, (list, tuple)) else (shape,), dtype or "float32", name, *rest, **more)
 
 
 def _indices(buffer: Any, indices: Any) -> List[PrimExpr]:

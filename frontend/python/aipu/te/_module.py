@@ -31,31 +31,18 @@ class PrimFunc:
     """
 
     def __init__(self, native: Any, params: Sequence[Any]) -> None:
-        self._native, self.params = native, list(params)
-
-    @property
-    def native(self) -> Any:
-        """The compiled half's."""
-        return self._native
-
-    @property
-    def name(self) -> str:
-        """The name of the function."""
-        return self._native.name
-
-    @property
-    def body(self) -> Any:
-        """The loops."""
-        return self._native.body
+        self.native, self.params = native, list(params)  # native: the compiled half's
+        self.name: str = native.name
+        self.body: Any = native.body  # the loops
 
     @functools.cached_property
     def kernel(self) -> Any:
         """The kernel IR, and what it needs beside the parameters."""
-        return self._native.to_tir()
+        return self.native.to_tir()
 
     def script(self) -> str:
         """The text."""
-        return self._native.text()
+        return self.native.text()
 
     __str__ = __repr__ = script
 

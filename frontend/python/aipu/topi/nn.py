@@ -187,25 +187,51 @@ def _conv(
     return _convolution(data, kernel, strides, pads, dilations, groups, axes, **more)
 
 
-def conv2d_nchw(
-    Input: Any, Filter: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, out_dtype: Any = None
-) -> Any:
-    """Convolution of images in NCHW with weights in OIHW."""
-    return _conv(Input, Filter, stride, padding, dilation, 1, ("NCHW", "OIHW"), name="conv2d_nchw", out_dtype=out_dtype)
+def _named(function: Any, name: str, doc: str) -> Any:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
 
 
-def conv2d_nhwc(
-    Input: Any, Filter: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, out_dtype: Any = None
-) -> Any:
-    """Convolution of images in NHWC with weights in HWIO."""
-    return _conv(Input, Filter, stride, padding, dilation, 1, ("NHWC", "HWIO"), name="conv2d_nhwc", out_dtype=out_dtype)
+def _of_images(name: str, axes: Tuple[str, str], doc: str, **more: Any) -> Any:
+    """A convolution of images: the layouts of data and weights."""
+
+    def convolve(
+        Input: Any, Filter: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, out_dtype: Any = None, **_: Any
+    ) -> Any:
+        return _conv(Input, Filter, stride, padding, dilation, 1, axes, name=name, out_dtype=out_dtype, **more)
+
+    return _named(convolve, name, doc)
 
 
-def conv2d_hwcn(
-    Input: Any, Filter: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, out_dtype: Any = None
-) -> Any:
-    """Convolution of images in HWCN with weights in HWIO."""
-    return _conv(Input, Filter, stride, padding, dilation, 1, ("HWCN", "HWIO"), name="conv2d_hwcn", out_dtype=out_dtype)
+def _of_sequences(name: str, axes: Tuple[str, str], doc: str) -> Any:
+    """A convolution of sequences: the layouts of data and weights."""
+
+    def convolve(
+        data: Any, kernel: Any, strides: Any = 1, padding: Any = 0, dilation: Any = 1, out_dtype: Any = None
+    ) -> Any:
+        return _conv(data, kernel, strides, padding, dilation, 1, axes, name=name, out_dtype=out_dtype)
+
+    return _named(convolve, name, doc)
+
+
+conv2d_nchw = _of_images("conv2d_nchw", ("NCHW", "OIHW"), "Convolution of images in NCHW with weights in OIHW.")
+conv2d_nhwc = _of_images("conv2d_nhwc", ("NHWC", "HWIO"), "Convolution of images in NHWC with weights in HWIO.")
+conv2d_hwcn = _of_images("conv2d_hwcn", ("HWCN", "HWIO"), "Convolution of images in HWCN with weights in HWIO.")
+depthwise_conv2d_nchw = _of_images(
+    "depthwise_conv2d_nchw",
+    ("NCHW", "IOHW"),
+    "Convolution of each channel by itself; weights are [channel, multiplier, height, width].",
+    depthwise=True,
+)
+depthwise_conv2d_nhwc = _of_images(
+    "depthwise_conv2d_nhwc",
+    ("NHWC", "HWIO"),
+    "Convolution of each channel by itself; weights are [height, width, channel, multiplier].",
+    depthwise=True,
+)
+conv1d_ncw = _of_sequences("conv1d_ncw", ("NCW", "OIW"), "Convolution of sequences in NCW with weights in OIW.")
+conv1d_nwc = _of_sequences("conv1d_nwc", ("NWC", "WIO"), "Convolution of sequences in NWC with weights in WIO.")
 
 
 def conv2d(
@@ -231,36 +257,6 @@ def group_conv2d_nchw(
     """Convolution by groups of channels; images in NCHW, weights in OIHW with the channels of one group."""
     axes = ("NCHW", "OIHW")
     return _conv(Input, Filter, stride, padding, dilation, groups, axes, name="group_conv2d_nchw", out_dtype=out_dtype)
-
-
-def depthwise_conv2d_nchw(
-    Input: Any, Filter: Any, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None
-) -> Any:
-    """Convolution of each channel by itself; weights are [channel, multiplier, height, width]."""
-    more = {"name": "depthwise_conv2d_nchw", "out_dtype": out_dtype, "depthwise": True}
-    return _conv(Input, Filter, stride, padding, dilation, 1, ("NCHW", "IOHW"), **more)
-
-
-def depthwise_conv2d_nhwc(
-    Input: Any, Filter: Any, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None, **_: Any
-) -> Any:
-    """Convolution of each channel by itself; weights are [height, width, channel, multiplier]."""
-    more = {"name": "depthwise_conv2d_nhwc", "out_dtype": out_dtype, "depthwise": True}
-    return _conv(Input, Filter, stride, padding, dilation, 1, ("NHWC", "HWIO"), **more)
-
-
-def conv1d_ncw(
-    data: Any, kernel: Any, strides: Any = 1, padding: Any = 0, dilation: Any = 1, out_dtype: Any = None
-) -> Any:
-    """Convolution of sequences in NCW with weights in OIW."""
-    return _conv(data, kernel, strides, padding, dilation, 1, ("NCW", "OIW"), name="conv1d_ncw", out_dtype=out_dtype)
-
-
-def conv1d_nwc(
-    data: Any, kernel: Any, strides: Any = 1, padding: Any = 0, dilation: Any = 1, out_dtype: Any = None
-) -> Any:
-    """Convolution of sequences in NWC with weights in WIO."""
-    return _conv(data, kernel, strides, padding, dilation, 1, ("NWC", "WIO"), name="conv1d_nwc", out_dtype=out_dtype)
 
 
 def conv3d_ncdhw(
