@@ -117,9 +117,12 @@ Result<KernelModule> lower_module(const KernelModule& kernel, const std::string&
 }
 
 Result<CompiledKernel> compile_module(const KernelModule& kernel, const std::string& target_name,
-                                      const std::vector<std::string>& disabled, const std::vector<std::string>& flags) {
+                                      const std::vector<std::string>& disabled, const std::vector<std::string>& flags,
+                                      std::string_view object) {
   AIPU_ASSIGN_OR_RETURN(const tir::Target target, tir::find_target(target_name));
   gbuilder::DslKernelOptions options;
+  const auto bytes = std::as_bytes(std::span(object));
+  options.compile.object.assign(bytes.begin(), bytes.end());
   options.disabled_passes = disabled;
   options.compile.extra_flags = flags;
   options.compile.jobs = 1;
@@ -241,8 +244,11 @@ void bind_kernels(py::module_& module) {
       .def(
           "compile",
           [](const KernelModule& k, const std::string& target, const std::vector<std::string>& disabled,
-             const std::vector<std::string>& flags) { return outcome(compile_module(k, target, disabled, flags)); },
-          py::arg("target"), py::arg("disabled_passes"), py::arg("flags"), "The machine code of the kernel.");
+             const std::vector<std::string>& flags, const py::bytes& object) {
+            return outcome(compile_module(k, target, disabled, flags, std::string_view(object)));
+          },
+          py::arg("target"), py::arg("disabled_passes"), py::arg("flags"), py::arg("object") = py::bytes(),
+          "The machine code of the kernel; with `object`, what that was before, nothing is compiled.");
   py::class_<CompiledKernel>(module, "CompiledKernel", "A compiled kernel.")
       .def_property_readonly(
           "object",

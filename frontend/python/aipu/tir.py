@@ -191,6 +191,11 @@ class Executor:
             compiled, gbuilder, _warn_dtype, functools.partial(_write_call_files, info, gbuilder), backend
         )
 
+    @property
+    def machine_code(self) -> bytes:
+        """The object file."""
+        return self._compiled.object
+
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Builds the graph for these arguments if there is none yet, and runs it. Arguments may be given by name."""
         self.run(*args, **kwargs)
@@ -430,7 +435,14 @@ class BuildManager:
         no kernel.
         """
         inp = _of_expressions(inp, name, args)
-        compiled, c_code, info, output_dir = self._compile(inp, name)
+        return self._executor(inp, self._compile(inp, name))
+
+    def load(self, inp: "IRModule", machine_code: bytes) -> Executor:
+        """What :meth:`build` has made of a module before, from :attr:`Executor.machine_code`: nothing is compiled."""
+        return self._executor(inp, self._compile(inp, None, machine_code))
+
+    def _executor(self, inp: Function, made: Tuple[Any, str, PrimFuncInfo, str]) -> Executor:
+        compiled, c_code, info, output_dir = made
         if isinstance(inp, script.PyPrimFunc):
             inp.param_infos = list(info.param_infos)
             inp.cps_info = self.cps_info
@@ -470,7 +482,9 @@ class BuildManager:
             raise DecorationError(f'The function "{inp.__name__}" must be decorated by "S.prim_func".')
         raise ValueError(f'Expected input to be an IRModule or PrimFunc, but got: "{type(inp).__name__}".')
 
-    def _compile(self, inp: Function, name: Optional[str]) -> Tuple[Any, str, PrimFuncInfo, str]:
+    def _compile(
+        self, inp: Function, name: Optional[str], machine_code: bytes = b""
+    ) -> Tuple[Any, str, PrimFuncInfo, str]:
         with building_for(self.cps_info):
             module = self._parse(inp, name)
             info = prim_func_info(IRModule(module))
@@ -484,7 +498,7 @@ class BuildManager:
             flags = self.cc_options.split()
             if self._switches.debug:
                 flags += ["-O0", "-g"]
-            compiled, error = module.compile(self.target, list(self.disabled_pass), flags)
+            compiled, error = module.compile(self.target, list(self.disabled_pass), flags, machine_code)
             _write(os.path.join(op_lib, f"{info.name}.log"), error)
             if compiled is None:
                 if "failed with exit code" in error or "C compiler" in error or "linking the kernels" in error:

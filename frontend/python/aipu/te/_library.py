@@ -1,10 +1,11 @@
-"""Compiled functions as a file: the kernel IR, and what is needed to check and bind arguments.
+"""Compiled functions as a file: machine code with the kernel IR, and what is needed to check and bind arguments.
 
-Loading compiles the IR again, through the cache of kernels.
+Loading compiles nothing; another machine than the functions were built for refuses them.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any, Dict, List
 
@@ -14,7 +15,7 @@ from ._expr import PrimExpr
 from ._module import Function, Module, Piece
 
 _te = _native.te
-_FORMAT = "aipu functions 1"
+_FORMAT = "aipu functions 2"
 
 
 def _encode(e: PrimExpr) -> List[Any]:
@@ -94,10 +95,13 @@ def library_text(functions: Dict[str, Function], target: str) -> str:
         made[name] = {
             "params": [_parameter(p) for p in function.params],
             "kernel": kernel.text(),
+            "machine_code": base64.b64encode(function.piece.executor.machine_code).decode(),
             "sizes": [_encode(e) for e in kernel.sizes],
             "workspaces": [[name, dtype, _encode(elements)] for name, dtype, elements in kernel.workspaces],
         }
-    return json.dumps({"format": _FORMAT, "target": target, "functions": made}, indent=1)
+    # The name of the row, as "host" is another one on another machine.
+    row = _native.target(target)["name"]
+    return json.dumps({"format": _FORMAT, "target": row, "functions": made}, indent=1)
 
 
 def load_module(path: Any) -> Module:
@@ -115,5 +119,6 @@ def load_module(path: Any) -> Module:
     for name, one in data["functions"].items():
         decode = _Decoder()
         params = [decode(p) if isinstance(p, list) else _Parameter(p, decode) for p in one["params"]]
-        functions[name] = Function(name, params, Piece(_Kernel(one, decode), [], data["target"]))
+        code = base64.b64decode(one["machine_code"])
+        functions[name] = Function(name, params, Piece(_Kernel(one, decode), [], data["target"], code))
     return Module(functions, data["target"])

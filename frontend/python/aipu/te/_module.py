@@ -170,13 +170,14 @@ def build_schedule(
 class Piece:
     """A kernel and what it needs beside its arguments: sizes, memory."""
 
-    def __init__(self, kernel: Any, tensors: Sequence[Any], target: str) -> None:
+    def __init__(self, kernel: Any, tensors: Sequence[Any], target: str, machine_code: bytes = b"") -> None:
         self.kernel, self.tensors = kernel, list(tensors)
         self.executor: Any = None
         if target != "interpreter":
             self._folder = _te.TemporaryFolder("aipu_te")
             manager = tir.BuildManager(target=target, output_dir=self._folder.path)
-            self.executor = manager.build(tir.IRModule.from_text(kernel.text()))
+            module = tir.IRModule.from_text(kernel.text())
+            self.executor = manager.load(module, machine_code) if machine_code else manager.build(module)
 
     def complete(self, values: List[Tuple[Any, str]], env: "Environment") -> List[Tuple[Any, str]]:
         """The kernel's arguments, from those of its function."""
