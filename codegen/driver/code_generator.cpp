@@ -8,6 +8,7 @@
 
 #include "codegen/compass_c/c_text.h"
 #include "codegen/compass_c/cxx_text.h"
+#include "codegen/cuda_c/cuda_text.h"
 #include "codegen/native_c/translation_unit.h"
 #include "codegen/tir/visit.h"
 
@@ -40,6 +41,24 @@ class CompassC final : public CodeGenerator {
   bool is_for_this_cpu() const override { return true; }
 };
 
+class CudaC final : public CodeGenerator {
+ public:
+  std::string_view name() const override { return "cuda_c"; }
+  Status check(const Module& lowered, const Target& target) const override {
+    AIPU_RETURN_IF_ERROR(check_types(lowered, target));
+    return check_cuda(lowered);
+  }
+  std::string prelude(const Target& target) const override { return cuda_emulation_prelude(target); }
+  Result<KernelText> print_kernel(const KernelSource& kernel, const Target&, bool) const override {
+    return print_cuda_kernel(kernel);
+  }
+  Result<CompiledModule> compile(std::span<const KernelSource> kernels, const Target& target,
+                                 const CompileOptions& options) const override {
+    if (emulates_cuda()) return CodeGenerator::compile(kernels, target, options);
+    return unsupported("kernels of target cuda run on a GPU by aipu.build, or here with AIPU_CUDA=emulate");
+  }
+};
+
 using Generators = std::vector<std::unique_ptr<CodeGenerator>>;
 
 struct Registry {
@@ -48,6 +67,7 @@ struct Registry {
   Registry() {
     generators.push_back(std::make_unique<NativeC>());
     generators.push_back(std::make_unique<CompassC>());
+    generators.push_back(std::make_unique<CudaC>());
   }
 };
 Registry& registry() {

@@ -41,6 +41,11 @@ class FunctionPrinter : public PrinterShell {
   std::string mask_or_all(const Expr& mask, int lanes) override;
   std::string pointer_as(const Expr& pointer, const Type& pointee);  // pointer cast unless it is one already
 
+ protected:
+  void begin_definition() override { arrays_.clear(); }
+  void alloc(const Alloc& n) override;
+  std::string intrinsic(const IntrinsicCall& n, const Expr& e, const std::string& destination) override;
+
  private:
   std::string binary(const Binary& n, const Expr& e) override;
   std::string vector_binary(const Binary& n, const Type& type);
@@ -49,17 +54,14 @@ class FunctionPrinter : public PrinterShell {
   std::string literal(const VectorLiteral& n, const Expr& e) override;
   std::string load(const Load& n) override;
   std::string lane_read(const LaneRead& n) override;
-  std::string intrinsic(const IntrinsicCall& n, const Expr& e, const std::string& destination) override;
   std::string access(const Expr& pointer, const Expr& index);
   bool is_array(const Expr& pointer) const;
   bool must_hoist(const Expr& bound, const Stmt& body) const;
   std::string once(const For& n, const Expr& value, std::string_view what);
-  void begin_definition() override { arrays_.clear(); }
   void lane_write(const LaneWrite& n) override;
   void store(const Store& n) override;
   void for_loop(const For& n) override;
   void tec_loop(const For& n);
-  void alloc(const Alloc& n) override;
 
   const LaunchNeeds& needs_;
   std::set<const Var*> arrays_;

@@ -150,6 +150,20 @@ Target compass(std::string name, int generation, std::string version, int cores,
   return target;
 }
 
+// A GPU of NVIDIA's. What its code generator makes for this machine (AIPU_CUDA=emulate) the back end of hosts runs.
+Target cuda() {
+  Target target = cpu("cuda", std::string(kThisMachine));
+  target.description = "NVIDIA GPUs, for schedules of aipu.te; AIPU_CUDA=emulate runs them here";
+  target.codegen = "cuda_c";
+  target.types = {DType::kI8,  DType::kI16, DType::kI32, DType::kI64, DType::kU8, DType::kU16,
+                  DType::kU32, DType::kU64, DType::kF16, DType::kF32, DType::kF64};
+  // What a block has without asking for more.
+  target.memories = {{.name = "global", .reach = Reach::kAll},
+                     {.name = "shared", .reach = Reach::kCore, .bytes = int64_t{48} << 10}};
+  target.native_fma = false;
+  return target;
+}
+
 std::vector<Target> own_targets() {
   std::vector<Target> targets = x86_targets();
   for (Target& target : aarch64_targets()) targets.push_back(std::move(target));
@@ -161,6 +175,7 @@ std::vector<Target> own_targets() {
     targets.push_back(compass(fmt::format("{}_1304MP2", version), 3, version, 2, 128));
     targets.push_back(compass(fmt::format("{}_1304MP4", version), 3, version, 4, 128));
   }
+  targets.push_back(cuda());
   return targets;
 }
 

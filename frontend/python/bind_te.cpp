@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "codegen/cuda_c/cuda_text.h"
 #include "codegen/tir/interpreter.h"
 #include "codegen/tir/text.h"
 #include "frontend/python/array.h"
@@ -11,6 +12,7 @@
 #include "kernels/te/functions.h"
 #include "kernels/te/lower.h"
 #include "kernels/te/print.h"
+#include "kernels/te/to_device.h"
 #include "kernels/te/to_tir.h"
 #include "kernels/te/visit.h"
 #include "runtime/base/temporary.h"
@@ -507,6 +509,31 @@ void bind_schedules(py::module_& m) {
       .def("find", [](const te::Schedule& s, const te::OperationPtr& op) { return s.find(op.get()); });
 }
 
+py::list workspace_list(const std::vector<te::Workspace>& workspaces) {
+  py::list list;
+  for (const te::Workspace& w : workspaces) list.append(py::make_tuple(w.name, te::type_text(w.type), w.elements));
+  return list;
+}
+
+// A launch: (name, kernel IR, CUDA C, arguments, names of thread axes, their extents); a loop: (var, extent, steps).
+py::list step_list(const std::vector<te::DeviceStep>& steps) {
+  py::list list;
+  for (const te::DeviceStep& step : steps) {
+    if (const auto* loop = std::get_if<te::DeviceLoop>(&step.what)) {
+      list.append(py::make_tuple(loop->var, loop->extent, step_list(loop->body)));
+      continue;
+    }
+    const auto& launch = std::get<te::DeviceLaunch>(step.what);
+    const tir::PrimFunc& entry = launch.module.entry();
+    py::list axes;
+    for (size_t i = launch.arguments.size(); i < entry.params.size(); ++i) axes.append(entry.params[i]->name);
+    list.append(py::make_tuple(entry.name, tir::print_module(launch.module),
+                               checked(tir::cuda_text(entry.name, launch.module)), launch.arguments, axes,
+                               launch.extents));
+  }
+  return list;
+}
+
 tir::InterpreterArgument scalar_argument(const py::handle& value, const std::string& dtype) {
   const DType element = type_of(dtype).element;
   tir::InterpreterArgument argument;
@@ -626,29 +653,32 @@ void bind_lowering(py::module_& m) {
                                }
                                return list;
                              })
-      .def("to_tir", [](const te::Function& f) { return checked(te::to_tir(f)); });
+      .def("to_tir", [](const te::Function& f) { return checked(te::to_tir(f)); })
+      .def("to_device", [](const te::Function& f) { return checked(te::to_device(f)); });
   py::class_<te::Kernel>(m, "Kernel")
       .def_readonly("sizes", &te::Kernel::sizes)
-      .def_property_readonly("workspaces",
-                             [](const te::Kernel& k) {
-                               py::list list;
-                               for (const te::Workspace& w : k.workspaces)
-                                 list.append(py::make_tuple(w.name, te::type_text(w.type), w.elements));
-                               return list;
-                             })
+      .def_property_readonly("workspaces", [](const te::Kernel& k) { return workspace_list(k.workspaces); })
       .def("text", [](const te::Kernel& k) { return tir::print_module(k.module); })
       .def("interpret", &interpret, py::arg("arguments"), py::arg("tec_count"));
-  m.def("lower", [](const te::Schedule& schedule, const py::list& params, std::string name) {
-    std::vector<te::Parameter> list;
-    for (const py::handle& item : params) {
-      const auto pair = item.cast<py::tuple>();
-      if (py::isinstance<te::Tensor>(pair[0]))
-        list.push_back({pair[0].cast<te::Tensor>(), nullptr, pair[1].cast<std::vector<Expr>>()});
-      else
-        list.push_back({{}, pair[0].cast<Expr>()});
-    }
-    return checked(te::lower_schedule(schedule, std::move(list), std::move(name)));
-  });
+  py::class_<te::DeviceProgram>(m, "DeviceProgram")
+      .def_readonly("sizes", &te::DeviceProgram::sizes)
+      .def_property_readonly("workspaces", [](const te::DeviceProgram& p) { return workspace_list(p.workspaces); })
+      .def_property_readonly("steps", [](const te::DeviceProgram& p) { return step_list(p.steps); });
+  m.def(
+      "lower",
+      [](const te::Schedule& schedule, const py::list& params, std::string name, bool shared_by_threads) {
+        std::vector<te::Parameter> list;
+        for (const py::handle& item : params) {
+          const auto pair = item.cast<py::tuple>();
+          if (py::isinstance<te::Tensor>(pair[0]))
+            list.push_back({pair[0].cast<te::Tensor>(), nullptr, pair[1].cast<std::vector<Expr>>()});
+          else
+            list.push_back({{}, pair[0].cast<Expr>()});
+        }
+        return checked(te::lower_schedule(schedule, std::move(list), std::move(name), shared_by_threads));
+      },
+      py::arg("schedule"), py::arg("params"), py::arg("name"), py::arg("shared_by_threads") = false);
+  m.def("cuda_prelude", &tir::cuda_prelude, "What the CUDA C of kernels stands on.");
   // `known`: tensors with their strides and boxes.
   m.def("outline", [](std::string name, const te::Stmt& body,
                       const std::vector<std::tuple<te::Tensor, std::vector<Expr>, std::vector<te::Range>>>& known) {

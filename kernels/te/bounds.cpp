@@ -12,7 +12,8 @@ namespace {
 
 class Bounds {
  public:
-  Bounds(const Schedule& schedule, const std::vector<OperationPtr>& whole) : schedule_(schedule) {
+  Bounds(const Schedule& schedule, const std::vector<OperationPtr>& whole, bool shared_by_threads)
+      : schedule_(schedule), shared_by_threads_(shared_by_threads) {
     for (const OperationPtr& op : whole) whole_.insert(schedule.find(op.get()).get());
   }
 
@@ -215,6 +216,16 @@ class Bounds {
     return {lo, analyzer->simplify(add(sub(hi, lo), make_int(1, lo->type)))};
   }
 
+  // Whether the iterations of a loop are threads of one block.
+  bool is_thread(const Loop& loop) const {
+    for (const StagePtr& stage : schedule_.stages) {
+      const auto found = stage->attributes.find(loop.axis.get());
+      if (found == stage->attributes.end() || !found->second.bind_thread) continue;
+      return thread_kind(found->second.bind_thread->thread_tag) == ThreadKind::kThread;
+    }
+    return false;
+  }
+
   // What one consumer reads of a producer while the loops around the producer stand still.
   Status add_reads(const Nest& producer, const Nest& consumer, std::vector<std::optional<Interval>>* needed,
                    bool* read) {
@@ -229,12 +240,17 @@ class Bounds {
                                       consumer.stage->op->name, "' is not inside that loop"));
     }
     Analyzer analyzer = analyzer_for(loops);
+    std::vector<Loop> ordered = loops;  // those that stand still first
+    auto still = ordered.begin() + static_cast<ptrdiff_t>(producer.enclosing.size());
+    if (shared_by_threads_ && producer.stage->scope == "shared")
+      still = std::stable_partition(ordered.begin(), still, [&](const Loop& loop) { return !is_thread(loop); });
+    const auto fixed = static_cast<size_t>(still - ordered.begin());
     const Substitution values = root_values(consumer, consumer.values);
     for (const Needs& r : reads) {
       for (size_t i = 0; i < r.indices.size(); ++i) {
-        const Interval range = r.indices[i] ? relaxed(analyzer.simplify(substitute(r.indices[i], values)), loops,
-                                                      producer.enclosing.size(), &analyzer)
-                                            : Interval{};
+        const Interval range =
+            r.indices[i] ? relaxed(analyzer.simplify(substitute(r.indices[i], values)), ordered, fixed, &analyzer)
+                         : Interval{};
         auto& sum = (*needed)[i];
         sum = sum ? analyzer.hull(*sum, range) : range;
       }
@@ -243,6 +259,7 @@ class Bounds {
   }
 
   const Schedule& schedule_;
+  const bool shared_by_threads_;
   std::set<const Stage*> whole_;
   std::map<const Stage*, Nest> nests_;
   std::vector<Nest*> done_;
@@ -250,8 +267,9 @@ class Bounds {
 
 }  // namespace
 
-Result<std::map<const Stage*, Nest>> infer_bounds(const Schedule& schedule, const std::vector<OperationPtr>& whole) {
-  return Bounds(schedule, whole).run();
+Result<std::map<const Stage*, Nest>> infer_bounds(const Schedule& schedule, const std::vector<OperationPtr>& whole,
+                                                  bool shared_by_threads) {
+  return Bounds(schedule, whole, shared_by_threads).run();
 }
 
 }  // namespace aipu::te

@@ -452,7 +452,8 @@ Status check_params(const Schedule& schedule, const std::vector<Parameter>& para
 
 }  // namespace
 
-Result<Function> lower_schedule(const Schedule& schedule, std::vector<Parameter> params, std::string name) {
+Result<Function> lower_schedule(const Schedule& schedule, std::vector<Parameter> params, std::string name,
+                                bool shared_by_threads) {
   AIPU_RETURN_IF_ERROR(check_params(schedule, params));
   std::vector<OperationPtr> whole;
   std::set<const Stage*> given;
@@ -464,9 +465,9 @@ Result<Function> lower_schedule(const Schedule& schedule, std::vector<Parameter>
     whole.push_back(stage->op);
     given.insert(stage.get());
   }
-  AIPU_ASSIGN_OR_RETURN(auto nests, infer_bounds(schedule, whole));
+  AIPU_ASSIGN_OR_RETURN(auto nests, infer_bounds(schedule, whole, shared_by_threads));
   AIPU_ASSIGN_OR_RETURN(Stmt body, Writer(schedule, std::move(nests), std::move(given), params).run());
-  return Function{std::move(name), std::move(params), std::move(body)};
+  return Function{std::move(name), std::move(params), std::move(body), shared_by_threads};
 }
 
 }  // namespace aipu::te

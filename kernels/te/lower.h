@@ -9,8 +9,10 @@
 namespace aipu::te {
 
 // The region of each stage that its consumers need, and its loops; from consumers to producers. `whole`: operations
-// that are computed whole, because the caller sees them. Errors name producer and consumer.
-Result<std::map<const Stage*, Nest>> infer_bounds(const Schedule& schedule, const std::vector<OperationPtr>& whole);
+// that are computed whole, because the caller sees them. `shared_by_threads`: as in Function. Errors name producer and
+// consumer.
+Result<std::map<const Stage*, Nest>> infer_bounds(const Schedule& schedule, const std::vector<OperationPtr>& whole,
+                                                  bool shared_by_threads = false);
 
 // What a declared computation does in place of the loops of `nest` from loop `at` on.
 struct Tensorized {
@@ -22,6 +24,7 @@ Result<Tensorized> tensorize(const Nest& nest, size_t at, const TensorIntrin& in
                              const std::function<Expr(const Tensor&, size_t dimension)>& stride);
 
 // `params` in the caller's order. What is neither a parameter nor inlined is computed into memory of its own.
-Result<Function> lower_schedule(const Schedule& schedule, std::vector<Parameter> params, std::string name);
+Result<Function> lower_schedule(const Schedule& schedule, std::vector<Parameter> params, std::string name,
+                                bool shared_by_threads = false);
 
 }  // namespace aipu::te

@@ -120,6 +120,8 @@ struct Function {
   std::string name;
   std::vector<Parameter> params;
   Stmt body;
+  // A stage of scope "shared" inside of thread loops is what all threads of a block need; else what one needs.
+  bool shared_by_threads = false;
 };
 std::string to_text(const Function& function);
 

@@ -154,7 +154,7 @@ TEST(TargetLibrary, BringsATargetWithItsCodeGenerator) {
 
 TEST(TargetLibrary, AddsAllOrNothing) {
   EXPECT_EQ(install({made_by(npu("orphan"), "nobody_c")}, {}).message(),
-            "target 'orphan': there is no code generator 'nobody_c' (there are: native_c, compass_c" +
+            "target 'orphan': there is no code generator 'nobody_c' (there are: native_c, compass_c, cuda_c" +
                 std::string(find_code_generator("library_c").ok() ? ", library_c)" : ")"));
   EXPECT_EQ(install({npu("one")}, {"native_c"}).message(),
             "code generator 'native_c': there is one of that name already");

@@ -10,7 +10,7 @@ frontend/python/bind_compile.cpp codegen/|gbuilder/build\.h|gbuilder/dsl_call(_f
 frontend/python/bind_lanes.cpp codegen/intrinsics/|kernels/dsl/
 frontend/python/bind_runtime.cpp runtime/executor/|runtime/model\.h|runtime/session\.h|runtime/tools/(layer_profile|machine_peak)\.h
 frontend/python/bind_registry.cpp kernels/te/
-frontend/python/bind_te.cpp codegen/tir/|kernels/te/
+frontend/python/bind_te.cpp codegen/cuda_c/|codegen/tir/|kernels/te/
 frontend/python/eager_call.cpp codegen/intrinsics/|kernels/dsl/
 frontend/python/eager_call.h codegen/intrinsics/|codegen/tir/
 frontend/python/environment.cpp kernels/dsl/

@@ -14,7 +14,7 @@ _NAMES = {1: "cpu", 2: "cuda", 12: "ext_dev"}
 
 
 class Device:
-    """Where arrays lie. All memory here is the host's; the NPU's model reads it in place."""
+    """Where arrays lie. All memory here is the host's: the NPU's model reads it in place, a call on a GPU copies."""
 
     def __init__(self, device_type: int, device_id: int) -> None:
         self.device_type, self.device_id = device_type, device_id
@@ -22,7 +22,11 @@ class Device:
     @property
     def exist(self) -> bool:
         """Whether functions can be run there."""
-        return self.device_type != 2 and self.device_id == 0
+        if self.device_type == 2:
+            from .te import _cuda
+
+            return self.device_id == 0 and (_cuda.emulated() or _cuda.gpu() is not None)
+        return self.device_id == 0
 
     def sync(self) -> None:
         """Waits for nothing: calls return when they are done."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from ._dtype import DataType
 from ._registry import PackedFunc, convert
-from .nd import Device, NDArray
+from .nd import Device, NDArray, cuda
 from .target import Target
 from .te._expr import const
 from .te._library import load_module
@@ -16,7 +16,7 @@ from .te._module import BenchmarkResult, Module
 def enabled(target: Any) -> bool:
     """Whether functions can be built for a target and run here."""
     try:
-        return Target(target).kind.name != "cuda"
+        return Target(target).kind.name != "cuda" or cuda(0).exist
     except ValueError:
         return False
 

@@ -87,6 +87,8 @@ def library_text(functions: Dict[str, Function], target: str) -> str:
     """The file's text; TVMError for functions that are interpreted or call others by name."""
     if target == "interpreter":
         raise TVMError("export_library: the functions are interpreted; build them for a target")
+    if target == "cuda":
+        raise TVMError("export_library: functions for cuda are not supported")
     made = {}
     for name, function in functions.items():
         if function.piece is None:

@@ -14,6 +14,7 @@ from .._errors import TVMError
 from .._registry import get_global_func
 from ..target import current_target
 from ._buffer import Buffer
+from ._device import DeviceModule, DevicePiece
 from ._expr import PrimExpr, const, variables
 from ._schedule import Schedule, create_schedule
 from ._tensor import Tensor
@@ -115,6 +116,12 @@ def lower(
     inp: Any, args: Optional[Sequence[Any]] = None, name: str = "main", binds: Any = None, simple_mode: bool = False
 ) -> LoweredModule:
     """The loops of a schedule, for the parameters ``args``; of a module the module itself."""
+    return _lowered(inp, args, name, binds)
+
+
+def _lowered(
+    inp: Any, args: Optional[Sequence[Any]], name: str, binds: Any, shared_by_threads: bool = False
+) -> LoweredModule:
     if isinstance(inp, LoweredModule):
         return inp
     if isinstance(inp, PrimFunc):
@@ -124,7 +131,7 @@ def lower(
     if args is None:
         raise ValueError("lower: a schedule needs args")
     pairs, params = _bound(_check_args(args), binds)
-    return LoweredModule({name: PrimFunc(_te.lower(inp, pairs, name), params)})
+    return LoweredModule({name: PrimFunc(_te.lower(inp, pairs, name, shared_by_threads), params)})
 
 
 def create_prim_func(ops: Any, index_dtype_override: Any = None) -> PrimFunc:
@@ -143,7 +150,7 @@ def _target_kind(target: Any) -> str:
     if kind in _HOST:
         return "host" + "".join(w[len("-mcpu=host") :] for w in words[1:] if w.startswith("-mcpu=host"))
     if kind == "cuda":
-        raise TVMError("target cuda is not supported yet")
+        return kind
     name = kind if kind != "compass" else next((w[len("-mcpu=") :] for w in words if w.startswith("-mcpu=")), "X2_1204")
     _native.target(name)  # ValueError for what is no target
     return name
@@ -162,8 +169,8 @@ def build_schedule(
         raise ValueError(f"build: a Schedule, PrimFunc or IRModule, not {type(inputs).__name__}")
     if isinstance(inputs, Schedule) and args is None:
         raise ValueError("build: a schedule needs args")
-    module = lower(inputs, args, name, binds)
     kind = _target_kind(target)
+    module = _lowered(inputs, args, name, binds, shared_by_threads=kind == "cuda")
     return Module({key: Function.compiled(key, function, kind) for key, function in module.functions.items()}, kind)
 
 
@@ -179,20 +186,21 @@ class Piece:
             module = tir.IRModule.from_text(kernel.text())
             self.executor = manager.load(module, machine_code) if machine_code else manager.build(module)
 
-    def complete(self, values: List[Tuple[Any, str]], env: "Environment") -> List[Tuple[Any, str]]:
-        """The kernel's arguments, from those of its function."""
-        values = values + [(env.value(v), v.dtype) for v in self.kernel.sizes]
-        for _, dtype, elements in self.kernel.workspaces:
-            values.append((np.zeros(max(env.evaluate(elements), 1), _numpy_dtype(dtype)), ""))
-        # An array without elements has no memory; the kernel gets some that it does not touch.
-        return [(np.zeros(1, v.dtype) if kind == "" and v.size == 0 else v, kind) for v, kind in values]
-
-    def run(self, values: List[Tuple[Any, str]]) -> None:
+    def run(self, values: List[Tuple[Any, str]], _: "Environment") -> None:
         """Runs the kernel on completed arguments."""
         if self.executor is None:
             self.kernel.interpret(values, tec_count=_TEC_COUNT)
         else:
             self.executor(*[value for value, _ in values])
+
+
+def complete(kernel: Any, values: List[Tuple[Any, str]], env: "Environment") -> List[Tuple[Any, str]]:
+    """The arguments of a kernel, from those of its function."""
+    values = values + [(env.value(v), v.dtype) for v in kernel.sizes]
+    for _, dtype, elements in kernel.workspaces:
+        values.append((np.zeros(max(env.evaluate(elements), 1), _numpy_dtype(dtype)), ""))
+    # An array without elements has no memory; the kernel gets some that it does not touch.
+    return [(np.zeros(1, v.dtype) if kind == "" and v.size == 0 else v, kind) for v, kind in values]
 
 
 class Environment:
@@ -270,7 +278,7 @@ class Steps:
         piece = self._pieces.get(stmt.address)
         if piece is not None:
             values = [(_span(arrays[t.identity]), "") for t in piece.tensors]
-            return piece.run(piece.complete(values, env))
+            return piece.run(complete(piece.kernel, values, env), env)
         fields = stmt.fields()
         if stmt.node == "PackedCall":
             return self._call(fields, arrays, env)
@@ -357,6 +365,10 @@ class Function:
     @classmethod
     def compiled(cls, name: str, function: PrimFunc, target: str) -> "Function":
         """The function of lowered loops."""
+        if target == "cuda":
+            if function.native.has_packed_call:
+                raise TVMError(f"{name}: a function that calls others by name is not supported on cuda")
+            return cls(name, function.params, DevicePiece(function))
         if function.native.has_packed_call:
             return cls(name, function.params, None, Steps(name, function, target))
         return cls(name, function.params, Piece(function.kernel, function.native.tensors, target))
@@ -399,14 +411,14 @@ class Function:
     def __call__(self, *args: Any) -> None:
         values, env = self._bind(args)
         if self._piece is not None:
-            return self._piece.run(self._piece.complete(values, env))
+            return self._piece.run(complete(self._piece.kernel, values, env), env)
         given = [value for value, kind in values if kind == ""]
         return self._steps.run({t.identity: a for t, a in zip(self._steps.tensors, given)}, env)
 
     def bind(self, args: Sequence[Any]) -> List[Tuple[Any, str]]:
         """The kernel's arguments: arrays with the type "", scalars with theirs."""
         values, env = self._bind(args)
-        return self._piece.complete(values, env)
+        return complete(self._piece.kernel, values, env)
 
     def _bind(self, args: Sequence[Any]) -> Tuple[List[Tuple[Any, str]], Environment]:
         if len(args) != len(self.params):
@@ -522,7 +534,7 @@ class Module:
     def __init__(self, functions: Dict[str, Function], target: str) -> None:
         self._functions, self._target = functions, target
         self.entry_name = next(iter(functions))
-        self.imported_modules: List[Any] = []
+        self.imported_modules: List[Any] = [DeviceModule(functions)] if target == "cuda" else []
         self.type_key = target
         self.is_runnable = True
 

@@ -1,0 +1,155 @@
+"""Functions for CUDA: kernels that are launched one after the other, on a GPU or, with ``AIPU_CUDA=emulate``, here."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+from .. import _native, tir
+from .._errors import TVMError
+from . import _cuda
+
+_te = _native.te
+_AXES = [f"{kind}Idx_{d}" for kind in ("block", "thread") for d in "xyz"]
+
+
+class Launch(NamedTuple):
+    """One kernel. ``arguments``: places among the values of a call, or variables of loops around the launch."""
+
+    name: str
+    text: str
+    source: str
+    arguments: List[Any]
+    axes: List[str]
+    extents: List[Any]
+
+    def grid(self, env: Any) -> List[int]:
+        """The extents of all six axes."""
+        known = dict(zip(self.axes, self.extents))
+        return [int(env.evaluate(known[axis])) if axis in known else 1 for axis in _AXES]
+
+
+class Loop(NamedTuple):
+    """Launches that are repeated."""
+
+    var: Any
+    extent: Any
+    steps: List[Any]
+
+
+def _steps(native: Sequence[Any]) -> List[Any]:
+    made: List[Any] = []
+    for step in native:
+        made.append(Launch(*step) if isinstance(step[0], str) else Loop(step[0], step[1], _steps(step[2])))
+    return made
+
+
+class Program:
+    """The launches of a function, and what they need beside its parameters."""
+
+    def __init__(self, native: Any) -> None:
+        self.sizes, self.workspaces = native.sizes, native.workspaces
+        self.steps = _steps(native.steps)
+
+    def launches(self, steps: Any = None) -> List[Launch]:
+        """All of them, in the order of their first run."""
+        found: List[Launch] = []
+        for step in self.steps if steps is None else steps:
+            found += [step] if isinstance(step, Launch) else self.launches(step.steps)
+        return found
+
+    def text(self) -> str:
+        """The kernel IR."""
+        return "\n".join(launch.text for launch in self.launches())
+
+    @property
+    def source(self) -> str:
+        """The CUDA C."""
+        kernels = "\n".join(launch.source for launch in self.launches())
+        headers = ["#include <cuda_fp16.h>"] if re.search(r"\bhalf\b", kernels) else []
+        return "\n".join([*headers, _te.cuda_prelude(), kernels])
+
+
+class DevicePiece:
+    """A function's launches, ready to run."""
+
+    def __init__(self, function: Any) -> None:
+        self.kernel = Program(function.native.to_device())
+        self.executor: Any = None
+        self._emulated: Dict[str, Any] = {}
+        self._functions: Dict[str, Any] = {}
+        self._folder: Any = None
+        self._ptx: Any = None
+        if _cuda.emulated():
+            self._folder = _te.TemporaryFolder("aipu_cuda")
+            for launch in self.kernel.launches():
+                manager = tir.BuildManager(target="cuda", output_dir=f"{self._folder.path}/{launch.name}")
+                self._emulated[launch.name] = manager.build(tir.IRModule.from_text(launch.text))
+        else:
+            self._ptx = _cuda.compiled(self.kernel.source)
+
+    def run(self, values: List[Tuple[Any, str]], env: Any) -> None:
+        """Runs the launches on completed arguments; TVMError where there is no device."""
+        if self._emulated:
+            self._walk(self.kernel.steps, env, lambda launch, grid: self._emulate(launch, grid, values, env))
+            return
+        gpu = _cuda.required()
+        if self._ptx is None:
+            raise TVMError("NVRTC of the CUDA toolkit is not found; AIPU_CUDA=emulate runs the kernels on this machine")
+        gpu.enter()
+        if not self._functions:
+            module = gpu.load(self._ptx)
+            self._functions = {k.name: gpu.function(module, k.name) for k in self.kernel.launches()}
+        memory = {i: gpu.upload(np.asarray(value)) for i, (value, kind) in enumerate(values) if kind == ""}
+        try:
+            given = {i: memory.get(i) or _cuda.scalar(value, kind) for i, (value, kind) in enumerate(values)}
+
+            def start(launch: Launch, grid: List[int]) -> None:
+                arguments = [
+                    given[a] if isinstance(a, int) else _cuda.scalar(env.value(a), a.dtype) for a in launch.arguments
+                ]
+                gpu.launch(self._functions[launch.name], grid[:3], grid[3:], arguments)
+
+            self._walk(self.kernel.steps, env, start)
+            gpu.wait()
+            for i, address in memory.items():
+                if values[i][0].flags.writeable:
+                    gpu.download(address, values[i][0])
+        finally:
+            for address in memory.values():
+                gpu.free(address)
+
+    def _walk(self, steps: List[Any], env: Any, start: Any) -> None:
+        for step in steps:
+            if isinstance(step, Launch):
+                grid = step.grid(env)
+                if all(extent > 0 for extent in grid):
+                    start(step, grid)
+                continue
+            for i in range(int(env.evaluate(step.extent))):
+                env.set(step.var, i)
+                self._walk(step.steps, env, start)
+
+    def _emulate(self, launch: Launch, grid: List[int], values: List[Tuple[Any, str]], env: Any) -> None:
+        arguments = [values[a][0] if isinstance(a, int) else env.value(a) for a in launch.arguments]
+        extents = dict(zip(_AXES, grid))
+        self._emulated[launch.name](*arguments, *(extents[axis] for axis in launch.axes))
+
+
+class DeviceModule:
+    """The device's part of a module, to look at."""
+
+    type_key = "cuda"
+
+    def __init__(self, functions: Dict[str, Any]) -> None:
+        self._functions = functions
+
+    def get_source(self, fmt: str = "") -> str:
+        """The CUDA C; with ``"tir"`` the kernel IR. Where it is emulated the first line says so."""
+        kernels = [function.piece.kernel for function in self._functions.values()]
+        if fmt == "tir":
+            return "\n".join(kernel.text() for kernel in kernels)
+        head = ["// emulated on this machine: AIPU_CUDA=emulate"] if _cuda.emulated() else []
+        return "\n".join([*head, *(kernel.source for kernel in kernels)])
