@@ -12,6 +12,7 @@
 #include "kernels/te/functions.h"
 #include "kernels/te/lower.h"
 #include "kernels/te/print.h"
+#include "kernels/te/rules.h"
 #include "kernels/te/to_device.h"
 #include "kernels/te/to_tir.h"
 #include "kernels/te/visit.h"
@@ -507,6 +508,11 @@ void bind_schedules(py::module_& m) {
       .def("native_rfactor", [](te::Schedule& s, const te::Tensor& tensor, const IterVarPtr& axis,
                                 int factor_axis) { return checked(s.rfactor(tensor, axis, factor_axis)); })
       .def("find", [](const te::Schedule& s, const te::OperationPtr& op) { return s.find(op.get()); });
+  m.def("schedule_by_rules", [](const std::vector<te::OperationPtr>& outputs, const std::string& machine) {
+    const auto found = te::find_machine(machine);
+    if (!found) throw py::value_error("unknown kind of machine: " + machine);
+    return checked(te::schedule_by_rules(outputs, *found));
+  });
 }
 
 py::list workspace_list(const std::vector<te::Workspace>& workspaces) {

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "kernels/dsl/compiler.h"
+#include "kernels/dsl/host_environment.h"
 #include "kernels/dsl/type_rules.h"
 
 namespace aipu::dsl {
@@ -146,6 +147,7 @@ Value Compiler::python_reversed(const std::string& name, CallArguments& argument
 Value Compiler::python_any(const std::string& name, CallArguments& arguments, Position position) {
   bool result = name == "all";
   for (const Value& v : iterate(take(arguments, name, {"x"}, 1, position)[0], position)) {
+    if (is_host_environment(*environment_)) operate_host("bool", {&v}, position);
     const std::optional<bool> known = truth(v);
     if (!known) fail(position, fmt::format("The built-in \"{}\" only accepts compile-time values.", name));
     result = name == "any" ? result || *known : result && *known;

@@ -5,6 +5,7 @@
 
 #include "kernels/dsl/compiler.h"
 #include "kernels/dsl/compiler_guards.h"
+#include "kernels/dsl/host_environment.h"
 #include "kernels/dsl/type_rules.h"
 
 namespace aipu::dsl {
@@ -18,6 +19,7 @@ constexpr std::string_view kRunTimeCondition =
 }  // namespace
 
 std::variant<bool, tir::Expr> Compiler::condition(const Value& value, Position position) {
+  if (is_host_environment(*environment_)) operate_host("bool", {&value}, position);
   if (const std::optional<bool> known = truth(value)) return *known;
   if (value.as<BufferValue>() != nullptr) fail(position, "Please check whether the pointer is null explicitly.");
   const auto* e = value.as<tir::Expr>();

@@ -5,6 +5,7 @@
 
 #include "kernels/dsl/compiler.h"
 #include "kernels/dsl/compiler_guards.h"
+#include "kernels/dsl/host_environment.h"
 #include "kernels/dsl/type_rules.h"
 
 namespace aipu::dsl {
@@ -185,6 +186,7 @@ Value Compiler::eval_compare(const ast::Compare& node, Position position) {
 // Python's `and`/`or` over compile-time values, the short-circuit operators of TIR over run-time ones.
 Value Compiler::logical(bool is_and, const Value& lhs, const std::function<Guarded(bool conditional)>& rhs,
                         Position position) {
+  if (is_host_environment(*environment_)) operate_host("bool", {&lhs}, position);
   if (const std::optional<bool> known = truth(lhs)) return *known == is_and ? rhs(false).value : lhs;
   const auto operand = [&](const Value& v) -> tir::Expr {
     const auto* e = v.as<tir::Expr>();
@@ -232,6 +234,7 @@ Value Compiler::eval_bool_op(const ast::BoolOp& node, Position position) {
 
 Value Compiler::eval_conditional(const ast::Conditional& node, Position position) {
   const Value test = eval(node.condition);
+  if (is_host_environment(*environment_)) operate_host("bool", {&test}, position);
   if (const std::optional<bool> known = truth(test)) return eval(*known ? node.if_true : node.if_false);
   const auto* c = test.as<tir::Expr>();
   if (c == nullptr || (*c)->type.pointer || !(*c)->type.is_scalar() || (*c)->type.element != DType::kBool) {
@@ -316,7 +319,9 @@ void Compiler::run_clause(const ast::Comprehension& node, size_t clause, ValueLi
       }
     }
     const bool wanted = std::all_of(c.conditions.begin(), c.conditions.end(), [&](const ast::ExprPtr& e) {
-      const std::optional<bool> known = truth(eval(e));
+      const Value test = eval(e);
+      if (is_host_environment(*environment_)) operate_host("bool", {&test}, e->position);
+      const std::optional<bool> known = truth(test);
       if (!known) fail(e->position, "The condition of a comprehension must be known at compile time.");
       return *known;
     });
@@ -465,8 +470,20 @@ Value Compiler::call(const Value& callee, CallArguments arguments, Position posi
 Value Compiler::call_host(const CapturedOpaque& callee, const CallArguments& arguments, Position position) {
   CapturedList positional;
   std::vector<std::pair<std::string, Captured>> keywords;
-  for (const Value& v : arguments.positional) positional.push_back(check(position, to_captured(v)));
-  for (const auto& [name, v] : arguments.keywords) keywords.emplace_back(name, check(position, to_captured(v)));
+  const bool calls_back = is_host_environment(*environment_);
+  const auto handed_out = [&](const Value& v) {
+    const auto* function = v.as<FunctionValue>();
+    if (!calls_back || function == nullptr) return check(position, to_captured(v));
+    const auto run = [this, function = *function, position](const CapturedList& given) {
+      CallArguments call;
+      for (const Captured& c : given) call.positional.push_back(to_value(c, pool_));
+      return to_captured(inline_function(function, call, position));
+    };
+    const std::shared_ptr<HostObject> host = std::make_shared<HostFunction>(function->definition, run);
+    return Captured{CapturedOpaque{host, "function"}};
+  };
+  for (const Value& v : arguments.positional) positional.push_back(handed_out(v));
+  for (const auto& [name, v] : arguments.keywords) keywords.emplace_back(name, handed_out(v));
   return to_value(check(position, environment_->call(Captured{callee}, positional, keywords)), pool_);
 }
 

@@ -5,6 +5,7 @@
 
 #include "kernels/dsl/call_rules.h"
 #include "kernels/dsl/compiler.h"
+#include "kernels/dsl/host_environment.h"
 #include "kernels/dsl/type_rules.h"
 
 namespace aipu::dsl {
@@ -278,6 +279,9 @@ Value Compiler::compare(ast::CompareOp op, const Value& lhs, const Value& rhs, P
   using Op = ast::CompareOp;
   const bool records = lhs.as<RecordValue>() != nullptr || rhs.as<RecordValue>() != nullptr;
   if (records && !lhs.is_none() && !rhs.is_none()) fail(position, "Records can't be compared; compare their fields.");
+  if (op < Op::kIs && is_host_environment(*environment_)) {  // its objects may compare to another one
+    if (auto result = operate_host(compare_symbol(op), {&lhs, &rhs}, position)) return std::move(*result);
+  }
   if (const auto folded = fold_compare(op, lhs, rhs, position)) return {*folded};
   if (op == Op::kIs || op == Op::kIsNot || op == Op::kIn || op == Op::kNotIn) {
     fail(position, "The operators 'is' and 'in' only apply to compile-time values.");
@@ -366,6 +370,10 @@ Value Compiler::unary(ast::UnaryOp op, const Value& operand, Position position) 
     if (op == Op::kInvert) return {~*i};
     if (*i == INT64_MIN) fail(position, "integer does not fit 64 bits");
     return {-*i};
+  }
+  if (is_host_environment(*environment_)) {
+    constexpr std::string_view kNames[] = {"negative", "positive", "~"};
+    if (auto result = operate_host(kNames[static_cast<size_t>(op)], {&operand}, position)) return std::move(*result);
   }
   if (!operand.is_expr())
     fail(position, fmt::format("A value of kind \"{}\" can't be an operand here.", kind_text(operand)));

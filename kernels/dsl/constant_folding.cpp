@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/dsl/compiler.h"
+#include "kernels/dsl/host_environment.h"
 #include "kernels/dsl/type_rules.h"
 
 namespace aipu::dsl {
@@ -24,14 +24,14 @@ std::string_view binary_symbol(ast::BinaryOp op) {
   return kSymbols[static_cast<size_t>(op)];
 }
 
+int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0 && (a % b < 0) != (b < 0)) ? 1 : 0); }
+
+}  // namespace
+
 std::string_view compare_symbol(ast::CompareOp op) {
   static constexpr std::string_view kSymbols[] = {"==", "!=", "<", "<=", ">", ">=", "is", "is not", "in", "not in"};
   return kSymbols[static_cast<size_t>(op)];
 }
-
-int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0 && (a % b < 0) != (b < 0)) ? 1 : 0); }
-
-}  // namespace
 
 std::optional<bool> Compiler::truth(const Value& value) {
   if (is_run_time(value) || value.as<RecordValue>() != nullptr) return std::nullopt;
@@ -90,8 +90,10 @@ std::optional<bool> Compiler::fold_compare(ast::CompareOp op, const Value& lhs, 
   if (lhs.as<OpaqueValue>() != nullptr || rhs.as<OpaqueValue>() != nullptr) {
     const bool negated = op == Op::kIsNot || op == Op::kNotIn;
     const Op positive = op == Op::kIsNot ? Op::kIs : op == Op::kNotIn ? Op::kIn : op;
-    if (const auto result = operate_host(compare_symbol(positive), {&lhs, &rhs}, position))
+    if (const auto result = operate_host(compare_symbol(positive), {&lhs, &rhs}, position)) {
+      if (is_host_environment(*environment_)) operate_host("bool", {&*result}, position);
       return truth(*result) != negated;
+    }
   }
   if (op == Op::kIs || op == Op::kIsNot) {
     // `mask is None` is a compile-time question also when mask is a run-time value.

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/dsl/compiler.h"
+#include "kernels/dsl/host_environment.h"
 #include "kernels/dsl/parser.h"
 
 namespace aipu::dsl {
@@ -72,13 +72,27 @@ Result<HostResult> HostProgram::evaluate(const ast::ExprPtr& expr) const {
              [&](Compiler& compiler) { return compiler.evaluate_at_top_level(function_value(file), expr); });
 }
 
-Result<HostResult> HostProgram::call(const FunctionValue& function,
-                                     const std::function<Arguments(ValuePool&)>& arguments) const {
-  return run(environment_, [&](Compiler& compiler) {
+static Result<HostResult> call_in(const std::shared_ptr<FileEnvironment>& environment, const FunctionValue& function,
+                                  const std::function<HostProgram::Arguments(ValuePool&)>& arguments) {
+  return run(environment, [&](Compiler& compiler) {
     CallArguments call;
     call.keywords = arguments(compiler.pool());
     return compiler.call_at_top_level(function, call);
   });
+}
+
+Result<HostResult> HostProgram::call(const FunctionValue& function,
+                                     const std::function<Arguments(ValuePool&)>& arguments) const {
+  return call_in(environment_, function, arguments);
+}
+
+Result<HostResult> HostProgram::call(const FunctionValue& function,
+                                     const std::function<Arguments(ValuePool&)>& arguments,
+                                     std::shared_ptr<Environment> embedder) const {
+  const auto environment = std::make_shared<HostEnvironment>(module_, std::move(embedder));
+  FunctionValue there = function;
+  there.globals = environment;
+  return call_in(environment, there, arguments);
 }
 
 Status HostProgram::error(Position position, std::string_view text) const {

@@ -41,6 +41,10 @@ class HostProgram {
   // numbers that are not known yet, and the result may be made of them.
   using Arguments = std::vector<std::pair<std::string, Value>>;
   Result<HostResult> call(const FunctionValue& function, const std::function<Arguments(ValuePool&)>& arguments) const;
+  // The same where an embedder answers for further names, and for what is done with its objects. Functions reach it as
+  // HostFunction (host_environment.h).
+  Result<HostResult> call(const FunctionValue& function, const std::function<Arguments(ValuePool&)>& arguments,
+                          std::shared_ptr<Environment> embedder) const;
   // A function of the file as a value.
   FunctionValue function_value(ast::FunctionPtr definition) const;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "codegen/tir/stmt.h"
+#include "kernels/script_op/tensor_definition.h"
 
 namespace aipu::kernels::script_op {
 namespace {
@@ -94,21 +95,6 @@ class ExtentValues {
   std::vector<std::pair<tir::VarPtr, Dim>> symbols_;
 };
 
-Value attribute_value(const graph::AttributeValue& attribute, dsl::ValuePool& pool) {
-  if (const auto* i = std::get_if<int64_t>(&attribute)) return {*i};
-  if (const auto* d = std::get_if<double>(&attribute)) return {*d};
-  if (const auto* s = std::get_if<std::string>(&attribute)) return {*s};
-  dsl::ValueList items;
-  if (const auto* list = std::get_if<std::vector<int64_t>>(&attribute)) {
-    for (const int64_t i : *list) items.push_back({i});
-  } else if (const auto* reals = std::get_if<std::vector<double>>(&attribute)) {
-    for (const double d : *reals) items.push_back({d});
-  } else if (const auto* strings = std::get_if<std::vector<std::string>>(&attribute)) {
-    for (const std::string& s : *strings) items.push_back({s});
-  }
-  return pool.list(std::move(items));
-}
-
 std::string dims_text(const std::vector<DimPattern>& dims) {
   std::string text;
   for (const DimPattern& dim : dims) {
@@ -141,7 +127,7 @@ class Binder {
       if (!result.value.is_none())
         return invalid_model("the check function must return None or what is wrong, as a string");
     }
-    AIPU_RETURN_IF_ERROR(d_.value != nullptr ? bind_broadcast() : bind_outputs());
+    AIPU_RETURN_IF_ERROR(d_.value != nullptr ? bind_broadcast() : d_.compute ? bind_computed() : bind_outputs());
     for (const TensorDeclaration& t : d_.workspace) {
       AIPU_ASSIGN_OR_RETURN(const DType dtype, result_type(t));
       AIPU_ASSIGN_OR_RETURN(Shape shape, shape_of(t));
@@ -338,6 +324,15 @@ class Binder {
     return {};
   }
 
+  Status bind_computed() {
+    AIPU_ASSIGN_OR_RETURN(const TensorDefinition definition, TensorDefinition::of(d_, inputs_, attributes_, b_));
+    for (const te::Tensor& tensor : definition.outputs()) {
+      AIPU_ASSIGN_OR_RETURN(Shape shape, definition.shape(tensor));
+      b_.outputs.push_back({tensor.type().element, std::move(shape)});
+    }
+    return {};
+  }
+
   // The declaration of the node's output i.
   const TensorDeclaration& output(size_t i) const { return d_.outputs[std::min(i, d_.outputs.size() - 1)]; }
 
@@ -385,6 +380,21 @@ class Binder {
 };
 
 }  // namespace
+
+Value attribute_value(const graph::AttributeValue& attribute, dsl::ValuePool& pool) {
+  if (const auto* i = std::get_if<int64_t>(&attribute)) return {*i};
+  if (const auto* d = std::get_if<double>(&attribute)) return {*d};
+  if (const auto* s = std::get_if<std::string>(&attribute)) return {*s};
+  dsl::ValueList items;
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&attribute)) {
+    for (const int64_t i : *list) items.push_back({i});
+  } else if (const auto* reals = std::get_if<std::vector<double>>(&attribute)) {
+    for (const double d : *reals) items.push_back({d});
+  } else if (const auto* strings = std::get_if<std::vector<std::string>>(&attribute)) {
+    for (const std::string& s : *strings) items.push_back({s});
+  }
+  return pool.list(std::move(items));
+}
 
 std::optional<DType> dtype_of(const std::variant<std::string, DType>& type, const Binding& binding) {
   if (const auto* fixed = std::get_if<DType>(&type)) return *fixed;

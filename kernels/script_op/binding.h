@@ -31,6 +31,9 @@ struct Binding {
 Result<Binding> bind(const Declaration& declaration, const Inputs& inputs, const graph::Attributes& attributes,
                      size_t outputs);
 
+// An attribute as a value of the declaration's functions.
+dsl::Value attribute_value(const graph::AttributeValue& attribute, dsl::ValuePool& pool);
+
 // The element type that a declaration's `type` stands for; of an input that the node leaves out perhaps nothing.
 std::optional<DType> dtype_of(const std::variant<std::string, DType>& type, const Binding& binding);
 

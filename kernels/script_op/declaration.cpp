@@ -369,7 +369,7 @@ class Reader {
     } else if (decorated != nullptr) {
       functions.push_back(decorated);
     } else {
-      return error(position, "op.register needs `kernels`, or a kernel function below it");
+      return error(position, "op.register needs `kernels`, `compute`, or a kernel function below it");
     }
     std::vector<KernelDeclaration> kernels;
     for (const ast::FunctionPtr& f : functions) {
@@ -416,8 +416,9 @@ class Reader {
   // The first argument, after a look at the keywords.
   Result<std::string> read_op_type(const ast::Call& call, Position here, const std::string& form) const {
     static const std::vector<std::string_view> kOfValue = {"inputs", "outputs", "attributes", "check"};
-    static const std::vector<std::string_view> kOfKernels = {"inputs", "outputs",   "attributes", "extents", "shape",
-                                                             "check",  "workspace", "kernels",    "grain",   "apart"};
+    static const std::vector<std::string_view> kOfKernels = {"inputs", "outputs", "attributes", "extents",
+                                                             "shape",  "check",   "workspace",  "kernels",
+                                                             "grain",  "apart",   "compute"};
     const auto& keywords = form == "elementwise" ? kOfValue : kOfKernels;
     for (size_t i = 0; i < call.arguments.size(); ++i) {
       const ast::Argument& a = call.arguments[i];
@@ -529,9 +530,33 @@ class Reader {
     if (const ast::ExprPtr* given = argument(call, "apart")) {
       AIPU_ASSIGN_OR_RETURN(d.apart, read_apart(d, *given));
     }
+    if (const ast::ExprPtr* given = argument(call, "compute")) return read_compute(call, *given, decorated, known, &d);
     AIPU_ASSIGN_OR_RETURN(d.kernels, read_kernels(call, d.position, decorated));
     AIPU_RETURN_IF_ERROR(check_results(d, extents));
     return check_parameters(d, extents);
+  }
+
+  // The tensor expression from which shapes and kernel follow.
+  Status read_compute(const ast::Call& call, const ast::ExprPtr& given, const ast::FunctionPtr& decorated,
+                      const std::function<bool(const std::string&)>& known, Declaration* declaration) const {
+    Declaration& d = *declaration;
+    if (decorated != nullptr)
+      return error(given->position, "op.register above a kernel takes no `compute`: it needs no kernel");
+    for (const std::string_view other : {"kernels", "workspace", "shape", "extents", "apart"}) {
+      if (const ast::ExprPtr* too = argument(call, other); too != nullptr)
+        return error((*too)->position, fmt::format("op.register takes `compute` or `{}`, not both", other));
+    }
+    for (const TensorDeclaration& t : d.outputs) {
+      AIPU_RETURN_IF_ERROR(check_types(d, t));
+      if (t.dims) return error(t.position, fmt::format("\"{}\" has extents, and `compute` gives them too", t.name));
+      if (t.variadic) return error(t.position, fmt::format("\"{}\" can't be variadic beside `compute`", t.name));
+    }
+    AIPU_ASSIGN_OR_RETURN(d.compute, read_function(given, "compute", known));
+    for (const TensorDeclaration& t : d.inputs) {
+      if (find_named(d.compute->definition->parameters, t.name) == nullptr)
+        return error(t.position, fmt::format("`compute` has no parameter \"{}\", so nothing reads that input", t.name));
+    }
+    return {};
   }
 
   Result<std::set<std::string>> extents_of_inputs(const Declaration& d) const {

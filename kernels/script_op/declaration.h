@@ -36,7 +36,7 @@ struct DimPattern {
 struct TensorDeclaration {
   std::string name;
   std::variant<std::string, DType> type;  // a type variable's name, or the type itself
-  // none: of an input, any shape; of an output, what the shape function says
+  // none: of an input, any shape; of an output, what the shape function or the tensor expression says
   std::optional<std::vector<DimPattern>> dims;
   dsl::Position position;
   bool optional = false;  // an input that a node may leave out
@@ -64,7 +64,8 @@ struct Declaration {
   std::vector<graph::AttributeDef> attributes;
   std::vector<NamedFunction> extents;  // in the order of the declaration, each from those before it
   std::optional<dsl::FunctionValue> shape, check;
-  std::vector<KernelDeclaration> kernels;  // run in this order
+  std::optional<dsl::FunctionValue> compute;  // the tensor expression that the operator is (tensor_definition.h)
+  std::vector<KernelDeclaration> kernels;     // run in this order
   // Of op.elementwise: the function of the operands' vectors that the operator is, and no kernels.
   dsl::ast::FunctionPtr value;
   // elements of the outputs per TEC below which fewer TECs are used; 0: always all

@@ -10,6 +10,10 @@
 #include "kernels/parts/user_value.h"
 #include "kernels/script_op/binding.h"
 #include "kernels/script_op/declaration.h"
+#include "kernels/script_op/tensor_definition.h"
+#include "kernels/te/lower.h"
+#include "kernels/te/rules.h"
+#include "kernels/te/to_tir.h"
 #include "runtime/base/file.h"
 
 namespace aipu::kernels {
@@ -194,6 +198,7 @@ class ScriptPlugin final : public SingleOpPlugin {
     for (const graph::TensorType& output : binding.outputs) elements += graph::element_count(output.shape);
     const graph::Dim max_tecs =
         d.grain == 0 ? graph::Dim(int64_t{1} << 20) : graph::max(graph::ceildiv(elements, d.grain), 1);
+    if (d.compute) return setup_definition(context, binding, tensors, max_tecs);
     std::set<std::string> unwritten;
     for (const auto& [name, tensor] : tensors) {
       if (tensor.is_output) unwritten.insert(name);
@@ -225,6 +230,70 @@ class ScriptPlugin final : public SingleOpPlugin {
     bool is_output = false;
   };
   using Tensors = std::map<std::string, Tensor, std::less<>>;
+
+  // The kernel of a tensor expression, scheduled by rule.
+  Status setup_definition(SetupContext& context, const Binding& binding, const Tensors& tensors,
+                          const graph::Dim& max_tecs) const {
+    const Declaration& d = *declaration_;
+    const graph::Node& node = context.anchor();
+    AIPU_ASSIGN_OR_RETURN(
+        const script_op::TensorDefinition definition,
+        script_op::TensorDefinition::of(d, input_types(context.graph(), node), node.attributes, binding));
+    std::vector<te::Parameter> params;
+    std::vector<TensorRef> refs;
+    for (size_t k = 0; k < definition.inputs().size(); ++k) {
+      if (!definition.inputs()[k].op) continue;
+      params.push_back({definition.inputs()[k], nullptr});
+      refs.push_back(context.value(node.inputs[k]));
+    }
+    std::vector<te::OperationPtr> operations;
+    for (size_t k = 0; k < definition.outputs().size(); ++k) {
+      const te::Tensor& output = definition.outputs()[k];
+      if (std::find(operations.begin(), operations.end(), output.op) == operations.end())
+        operations.push_back(output.op);
+      params.push_back({output, nullptr});
+      refs.push_back(tensors.find(d.outputs[k].name)->second.ref);
+    }
+    const te::Machine machine = context.target().generation > 0 ? te::Machine::kCompass : te::Machine::kCpu;
+    AIPU_ASSIGN_OR_RETURN(const te::SchedulePtr schedule, te::schedule_by_rules(operations, machine));
+    const std::string name = d.op_type.substr(d.op_type.rfind(':') + 1);
+    AIPU_ASSIGN_OR_RETURN(const te::Function function, te::lower_schedule(*schedule, std::move(params), name));
+    AIPU_ASSIGN_OR_RETURN(te::Kernel kernel, te::to_tir(function));
+    const auto module = std::make_shared<const tir::Module>(std::move(kernel.module));
+    // The parameters: tensors, then sizes, then memory.
+    const std::vector<tir::VarPtr>& parameters = module->entry().params;
+    KernelArguments arguments;
+    size_t at = 0;
+    for (const TensorRef& ref : refs) arguments.pointer(parameters[at++]->source_name(), ref);
+    for (const te::Expr& size : kernel.sizes) {
+      AIPU_ASSIGN_OR_RETURN(graph::Dim dim, definition.dim(size));
+      arguments.scalar(parameters[at++]->source_name(), std::move(dim));
+    }
+    for (const te::Workspace& memory : kernel.workspaces) {
+      AIPU_ASSIGN_OR_RETURN(const graph::Dim count, definition.dim(memory.elements));
+      const auto bytes = static_cast<int64_t>(dtype_bytes(memory.type.element));
+      AIPU_RETURN_IF_ERROR(check_positions(context, definition, count));
+      arguments.pointer(parameters[at++]->source_name(), context.add_workspace(count * bytes));
+    }
+    for (const auto& input : input_types(context.graph(), node)) {
+      if (input) AIPU_RETURN_IF_ERROR(check_positions(context, definition, graph::element_count(input->shape)));
+    }
+    for (const graph::TensorType& output : binding.outputs)
+      AIPU_RETURN_IF_ERROR(check_positions(context, definition, graph::element_count(output.shape)));
+    return context.launch(module, arguments, max_tecs);
+  }
+
+  // Positions in a tensor of so many elements have to fit the kernel's integers.
+  Status check_positions(SetupContext& context, const script_op::TensorDefinition& definition,
+                         const graph::Dim& elements) const {
+    constexpr int64_t kLimit = int64_t{1} << 31;
+    if (definition.wide_indices() || elements.constant_or(kLimit) < kLimit) return {};
+    const std::string text =
+        fmt::format("{}: {} elements are too many for its kernel", declaration_->op_type, elements.text());
+    if (elements.is_constant()) return unsupported(text);
+    context.implementation.checks.push_back({graph::lt(elements, kLimit), text});
+    return {};
+  }
 
   static std::string item_name(const TensorDeclaration& t, size_t item) {
     return t.variadic ? fmt::format("{}[{}]", t.name, item) : t.name;

@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 GUIDE = "kernels/ADDING_AN_OP.md"
-SECTION = "## 5. An op with a kernel of its own"
+SECTION = "## 6. An op with a kernel of its own"
 MOST_FILES = 5
 PUT = re.compile(r"<!-- put: (\S+), above: (.*?) -->\n+```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^\| `([^`|]+)` \|", re.MULTILINE)

@@ -70,10 +70,11 @@ class _Writer:
 
     def text(self) -> OperatorText:
         operator = self._operator
-        main = operator.value if operator.value is not None else operator.kernels[0].py_func
+        main = operator.value or operator.compute or operator.kernels[0].py_func
         self._here = (main.__code__.co_filename, main.__code__.co_firstlineno)
         self._add("from aipu import op as aipu_op")
-        functions = [f for f in (*operator.extents.values(), operator.shape, operator.check) if f is not None]
+        known = (*operator.extents.values(), operator.shape, operator.check, operator.compute)
+        functions = [f for f in known if f is not None]
         names = [self._function(function) for function in functions]
         named = dict(zip(map(id, functions), names))
         if operator.value is not None:
@@ -81,7 +82,8 @@ class _Writer:
         else:
             kernels = ", ".join([self._function(kernel) for kernel in operator.kernels])
             # After the kernels: the types that they name have those names here.
-            self._add(f"aipu_op.register({self._arguments(named)}, kernels=[{kernels}])")
+            given = f", kernels=[{kernels}]" if operator.compute is None else ""
+            self._add(f"aipu_op.register({self._arguments(named)}{given})")
         return OperatorText(f"<{operator.name}>", "\n".join(self._lines) + "\n", tuple(self._origins))
 
     def _add(self, line: str) -> None:
@@ -104,7 +106,7 @@ class _Writer:
         if operator.extents:
             items = ", ".join(f"{name!r}: {functions[id(function)]}" for name, function in operator.extents.items())
             parts.append(f"extents={{{items}}}")
-        for field in ("shape", "check"):
+        for field in ("shape", "check", "compute"):
             if getattr(operator, field) is not None:
                 parts.append(f"{field}={functions[id(getattr(operator, field))]}")
         if operator.grain:

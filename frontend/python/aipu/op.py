@@ -110,6 +110,7 @@ class Operator:
     grain: int = 0
     apart: Tuple[str, ...] = ()
     value: Optional[Callable[..., Any]] = None
+    compute: Optional[Callable[..., Any]] = None
     # The names that can be seen where it is declared.
     names: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -192,6 +193,15 @@ def _check(name: str, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor
             raise ValueError(f'{name}: "{key}": only inputs can be optional (a node may leave out any output)')
 
 
+def _check_compute(name: str, outputs: Mapping[str, Tensor], **others: Any) -> None:
+    for key, value in others.items():
+        if value:
+            raise ValueError(f"{name}: compute makes {key} superfluous")
+    for key, output in outputs.items():
+        if output.dims or output.variadic:
+            raise ValueError(f'{name}: the extents of "{key}" follow from compute')
+
+
 def _caller_names() -> Dict[str, Any]:
     """The names where an operator is declared that are no globals: kernels may be defined in a function."""
     frame = sys._getframe(1)
@@ -222,8 +232,9 @@ def register(
     kernels: Optional[Sequence[Any]] = None,
     grain: int = 0,
     apart: Sequence[str] = (),
+    compute: Optional[Callable[..., Any]] = None,
 ) -> Callable[[Any], Any]:
-    """Declares an operator; above its kernel as a decorator, or with ``kernels`` as a statement.
+    """Declares an operator; above its kernel as a decorator, or with ``kernels`` or ``compute`` as a statement.
 
     Args:
         name: ``"domain::Name"``, the operator's domain and type in ONNX.
@@ -243,15 +254,21 @@ def register(
         apart: names of extents of inputs and outputs along which positions are computed apart from each other, by the
             same rule: a batch may then be computed sample by sample, and operators whose tensors are all ``"...n"``
             take any layout.
+        compute: instead of kernels: a function of the inputs as tensors of :mod:`aipu.te`, extents and attributes by
+            name, that returns what ``te.compute`` returns, for several outputs a list. The extents of the outputs and
+            the kernel follow from it. It may use what ``kernels/ADDING_AN_OP.md`` lists of ``te`` and ``tir``.
 
     Returns:
-        A decorator that returns the kernel as it is; with ``kernels`` the operator is declared already.
+        A decorator that returns the kernel as it is; with ``kernels`` or ``compute`` the operator is declared already.
 
     Raises:
-        ValueError: the name is not of the form ``domain::Name``, no output is named, or a tensor cannot be optional
-            or variadic where it is.
+        ValueError: the name is not of the form ``domain::Name``, no output is named, a tensor cannot be optional or
+            variadic where it is, or ``compute`` stands beside what it makes superfluous.
     """
     _check(name, inputs, outputs)
+    if compute is not None:
+        _check_compute(name, outputs, kernels=kernels, workspace=workspace, shape=shape, extents=extents, apart=apart)
+        remember_exec_source(compute)
 
     def add(functions: Sequence[Any]) -> None:
         operator = Operator(
@@ -266,6 +283,7 @@ def register(
             tuple(functions),
             grain,
             tuple(apart),
+            compute=compute,
             names=_caller_names(),
         )
         _operators[name] = operator
@@ -273,8 +291,8 @@ def register(
             function.operator = operator
             function.names = {**getattr(function, "names", {}), **_default_values(operator.attributes)}
 
-    if kernels is not None:
-        add(kernels)
+    if kernels is not None or compute is not None:
+        add(kernels or ())
 
     def decorate(kernel: Any) -> Any:
         add([kernel])

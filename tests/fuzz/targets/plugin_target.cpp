@@ -68,7 +68,7 @@ uint64_t runs() { return 100; }
 
 std::vector<std::string> seeds() {
   std::vector<std::string> files;
-  for (const char* name : {"hard_shrink.py", "unit_rows.py"}) {
+  for (const char* name : {"hard_shrink.py", "unit_rows.py", "soft_cap_te.py"}) {
     const auto text = read_text_file(std::string(AIPU_SOURCE_DIR) + "/models/custom_op/" + name);
     check(text.ok(), "a sample is gone");
     files.push_back(*text);

@@ -1,0 +1,133 @@
+#include "kernels/te/rules.h"
+
+#include <algorithm>
+
+#include "kernels/te/visit.h"
+
+namespace aipu::te {
+
+namespace {
+
+constexpr int64_t kThreadsPerBlock = 64;
+
+int64_t lanes_of(Machine machine) { return machine == Machine::kCpu ? 16 : 8; }
+
+// A compute without reductions, of one output: it can be inlined.
+bool is_injective(const Operation& op) {
+  const Compute* compute = op.compute();
+  return compute != nullptr && compute->reduce_axis.empty() && op.output_count() == 1;
+}
+
+// Whether its elements take more than a few operations.
+bool is_costly(const Operation& op) {
+  bool calls = false;
+  for (const Expr& body : op.compute()->body) {
+    walk(body, [&](const Expr& e) {
+      const Call* call = e->as<Call>();
+      calls = calls || (call != nullptr && call->name != "if_then_else" && call->name != "likely");
+    });
+  }
+  return calls;
+}
+
+bool reads_its_own_place(const Operation& op) {
+  const std::string first = op.tag.substr(0, op.tag.find(','));
+  return first == "elemwise" || first == "broadcast" || first == "injective";
+}
+
+std::vector<OperationPtr> consumers_of(const Schedule& schedule, const OperationPtr& op) {
+  std::vector<OperationPtr> consumers;
+  for (const StagePtr& stage : schedule.stages) {
+    const std::vector<Tensor> inputs = tensors_read(*stage->op);
+    if (std::any_of(inputs.begin(), inputs.end(),
+                    [&](const Tensor& t) { return t.op == op || schedule.find(t.op.get())->op == op; }))
+      consumers.push_back(stage->op);
+  }
+  return consumers;
+}
+
+// Inlines what is cheap to compute again: where one consumer has it, or it reads what it is at its own place.
+Status inline_producers(const Schedule& schedule) {
+  for (const StagePtr& stage : schedule.stages) {
+    const Operation& op = *stage->op;
+    if (stage->is_output || !is_injective(op)) continue;
+    bool whole = false, reduced = false;
+    const std::vector<OperationPtr> consumers = consumers_of(schedule, stage->op);
+    for (const OperationPtr& consumer : consumers) {
+      const Compute* compute = consumer->compute();
+      whole = whole || compute == nullptr;
+      reduced = reduced || (compute != nullptr && !compute->reduce_axis.empty());
+    }
+    const bool costly = is_costly(op);
+    if (whole || costly || (!reads_its_own_place(op) && (consumers.size() != 1 || reduced))) continue;
+    AIPU_RETURN_IF_ERROR(stage->compute_inline());
+  }
+  return {};
+}
+
+IterVarPtr thread(std::string tag) {
+  return std::make_shared<IterVar>(IterVar{make_var(tag), std::nullopt, IterKind::kThreadIndex, tag});
+}
+
+// Deals a nest of data loops out to the threads, and makes vectors of the innermost one.
+Status spread(Stage& stage, const std::vector<IterVarPtr>& axes, Machine machine) {
+  if (axes.empty()) return {};
+  AIPU_ASSIGN_OR_RETURN(const IterVarPtr fused, stage.fuse_all(axes));
+  if (machine == Machine::kGpu) {
+    AIPU_ASSIGN_OR_RETURN(const auto parts, stage.split(fused, make_int(kThreadsPerBlock), nullptr));
+    AIPU_RETURN_IF_ERROR(stage.bind(parts.first, thread("blockIdx.x")));
+    return stage.bind(parts.second, thread("threadIdx.x"));
+  }
+  const int64_t lanes = lanes_of(machine), registers = machine == Machine::kCompass ? 8 : 64;
+  AIPU_ASSIGN_OR_RETURN(const auto parts, stage.split(fused, make_int(registers * lanes), nullptr));
+  AIPU_RETURN_IF_ERROR(stage.annotate(parts.first, IterKind::kParallelized));
+  if (machine == Machine::kCompass) return stage.annotate(parts.second, IterKind::kVectorized);
+  AIPU_ASSIGN_OR_RETURN(const auto vectors, stage.split(parts.second, make_int(lanes), nullptr));
+  return stage.annotate(vectors.second, IterKind::kVectorized);
+}
+
+// Outer data loops in parallel; of several data loops the last one is innermost, as vectors.
+Status schedule_reduction(Stage& stage, Machine machine) {
+  constexpr int64_t kWorthAVector = 4;
+  const std::vector<IterVarPtr> data = stage.op->compute()->axis;
+  if (data.empty()) return {};
+  if (machine == Machine::kGpu) return spread(stage, data, machine);
+  if (data.size() == 1) return stage.annotate(data.front(), IterKind::kParallelized);
+  const std::vector<IterVarPtr> outside(data.begin(), data.end() - 1);
+  const auto extent = as_int(data.back()->dom->extent);
+  if (!extent || *extent >= kWorthAVector) {
+    AIPU_ASSIGN_OR_RETURN(const auto parts, stage.split(data.back(), make_int(lanes_of(machine)), nullptr));
+    std::vector<IterVarPtr> order = outside;
+    order.push_back(parts.first);
+    const auto& reduced = stage.op->compute()->reduce_axis;
+    order.insert(order.end(), reduced.begin(), reduced.end());
+    order.push_back(parts.second);
+    AIPU_RETURN_IF_ERROR(stage.reorder(order));
+    AIPU_RETURN_IF_ERROR(stage.annotate(parts.second, IterKind::kVectorized));
+  }
+  AIPU_ASSIGN_OR_RETURN(const IterVarPtr fused, stage.fuse_all(outside));
+  return stage.annotate(fused, IterKind::kParallelized);
+}
+
+}  // namespace
+
+std::optional<Machine> find_machine(std::string_view name) {
+  constexpr std::string_view kNames[] = {"cpu", "compass", "gpu"};
+  const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
+  if (found == std::end(kNames)) return std::nullopt;
+  return static_cast<Machine>(found - std::begin(kNames));
+}
+
+Result<SchedulePtr> schedule_by_rules(const std::vector<OperationPtr>& outputs, Machine machine) {
+  SchedulePtr schedule = Schedule::create(outputs);
+  AIPU_RETURN_IF_ERROR(inline_producers(*schedule));
+  for (const StagePtr& stage : schedule->stages) {
+    const Compute* compute = stage->op->compute();
+    if (compute == nullptr || stage->attach == Attach::kInline) continue;
+    AIPU_RETURN_IF_ERROR(compute->reduce_axis.empty() ? spread(*stage, compute->axis, machine)
+                                                      : schedule_reduction(*stage, machine));
+  }
+  return schedule;
+}
+
+}  // namespace aipu::te
