@@ -104,6 +104,7 @@ def in_memory(folder):
 
 def use_installed(folder, scratch):
     """Runs where :func:`in_memory` says: the packages are installed as anybody would, used, and removed."""
+    expect(run("stat", "-f", "-c", "%T", "/") == "overlayfs\n", "this is no overlay: packages would stay installed")
     packages = sorted(folder.glob("*.deb"))
     names = [run("dpkg-deb", "-f", package, "Package").strip() for package in packages]
     run("dpkg", "-i", *packages)
