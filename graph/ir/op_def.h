@@ -89,6 +89,8 @@ enum OpTrait : uint32_t {
   // nothing that subtracts what is alike, such as the parts of a normalisation. Of the operands that have elements of
   // the type of input 0's.
   kTakesRounded = 1u << 9,
+  // The library of texts computes it (ops/text.h), by a command of the host.
+  kOfTexts = 1u << 10,
 };
 
 // nullopt: not known before shape-like operands have become attributes (OpDef::resolve).

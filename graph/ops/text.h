@@ -10,10 +10,8 @@
 
 namespace aipu::graph {
 
-// A trait beside those of ir/op_def.h: the library of texts computes it.
-constexpr uint32_t kOfTexts = 1u << 9;
-
 std::vector<OpDef> text_ops();
+// kOfTexts.
 bool is_of_texts(const Graph& graph, const Node& node);
 
 }  // namespace aipu::graph
