@@ -218,8 +218,8 @@ AIPU_C_API uint32_t aipu_model_input_count(const aipu_model* model);
 AIPU_C_API uint32_t aipu_model_output_count(const aipu_model* model);
 AIPU_C_API aipu_status aipu_model_input(const aipu_model* model, uint32_t index, aipu_tensor_info* info);
 AIPU_C_API aipu_status aipu_model_output(const aipu_model* model, uint32_t index, aipu_tensor_info* info);
-/* What an axis that is not constant is called; inputs and outputs with the same name there have the same extent. "?" for
- * one without a name, "" for a constant one, and for what is not there. Lives as long as the model. */
+/* What an axis that is not constant is called; inputs and outputs with the same name there have the same extent. "?"
+ * for one without a name, "" for a constant one, and for what is not there. Lives as long as the model. */
 AIPU_C_API const char* aipu_model_input_symbol(const aipu_model* model, uint32_t index, uint32_t axis);
 AIPU_C_API const char* aipu_model_output_symbol(const aipu_model* model, uint32_t index, uint32_t axis);
 /* What the model is called, the target that it was compiled for, and the back end that runs it. They live as long as

@@ -1,6 +1,6 @@
 // Who makes code of kernels: a target names its code generator, which is looked up in a registry, as TVM does with
-// codegen.build_<target>. Ours are native_c (hosts), compass_c (Compass NPUs) and cuda_c (NVIDIA GPUs); libraries of targets bring their own
-// (codegen/targets/target_library.h).
+// codegen.build_<target>. Ours are native_c (hosts), compass_c (Compass NPUs) and cuda_c (NVIDIA GPUs); libraries of
+// targets bring their own (codegen/targets/target_library.h).
 #pragma once
 
 #include <memory>

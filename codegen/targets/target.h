@@ -72,7 +72,7 @@ struct Target {
   std::vector<TargetMemory> memories = {};  // at most one of each reach
   std::vector<TargetEngine> engines = {};   // at most one of each kind
   int core_count = 1;  // whose TECs share a launch, unless they meet at barriers or in memory of the core
-  std::optional<CostFigures> costs = {};    // of the timing model; none: it is not of this target
+  std::optional<CostFigures> costs = {};  // of the timing model; none: it is not of this target
 
   std::string version = {};  // of Compass NPUs: "X2", "X3P", ...; else empty
   int generation = 0;        // of Compass NPUs: 2 or 3, which differ in their instructions; else 0

@@ -224,10 +224,10 @@ struct PlanInput {
   std::vector<PlanKernel> kernels;
   std::vector<std::vector<uint32_t>> kernel_of;
   std::string target;
-  uint32_t tec_count = 0;   // of all cores; 0: as many as the runtime has workers
-  uint32_t core_count = 1;  // that share a launch, unless its TECs meet at barriers or in memory of the core
-  bool batch_loops = false;                                // find them; worth it where several layers share a cache
-  bool is_body = false;                                    // symbols that nothing here binds are given by the caller
+  uint32_t tec_count = 0;    // of all cores; 0: as many as the runtime has workers
+  uint32_t core_count = 1;   // that share a launch, unless its TECs meet at barriers or in memory of the core
+  bool batch_loops = false;  // find them; worth it where several layers share a cache
+  bool is_body = false;      // symbols that nothing here binds are given by the caller
   std::map<graph::NodeId, std::vector<Plan>> bodies = {};  // of nodes with sub-graphs
 };
 Result<Plan> make_plan(PlanInput input);

@@ -1,5 +1,5 @@
-// For who writes a device (device_api.h) in this process: how far its queues are, what has stopped them, and waiting for
-// their events. All of it under the device's mutex.
+// For who writes a device (device_api.h) in this process: how far its queues are, what has stopped them, and waiting
+// for their events. All of it under the device's mutex.
 #pragma once
 
 #include <chrono>

@@ -3,8 +3,9 @@
 // says, no others; what comes behind it and does not wait for it is submitted before it. The session waits for all at
 // the end. Inputs are copied to the device beside the commands that do not read them, outputs back from it.
 //
-// Batch loops are run for all samples at once, as the commands stand: what they are for is the caches of a CPU. The body
-// of a loop or a branch ends when its own commands have, as each iteration takes over the memory of the one before it.
+// Batch loops are run for all samples at once, as the commands stand: what they are for is the caches of a CPU. The
+// body of a loop or a branch ends when its own commands have, as each iteration takes over the memory of the one before
+// it.
 #include <algorithm>
 #include <cstring>
 #include <deque>
