@@ -426,7 +426,8 @@ aipu_status aipu_session_profile_row(const aipu_session* session, uint32_t index
     AIPU_RETURN_IF_ERROR(require({{"session", session}, {"row", row}}));
     if (index >= session->rows.size())
       return aipu::invalid_argument(aipu::str_cat("row ", index, " of ", session->rows.size()));
-    if (row->struct_bytes < sizeof *row) {
+    constexpr size_t kFirstBytes = offsetof(aipu_profile_row, cycles) + sizeof row->cycles;  // when the struct was new
+    if (row->struct_bytes < kFirstBytes) {
       return aipu::invalid_argument(aipu::str_cat("the struct_bytes of aipu_profile_row are ", row->struct_bytes,
                                                   "; set them to sizeof(aipu_profile_row)"));
     }
@@ -435,8 +436,9 @@ aipu_status aipu_session_profile_row(const aipu_session* session, uint32_t index
                                     one.row.command,      one.row.sample,      one.row.lane,       one.row.threads,
                                     one.row.start_ns,     one.row.duration_ns, one.row.operations, one.row.bytes,
                                     one.row.start_cycles, one.row.cycles};
-    std::memset(row, 0, row->struct_bytes);  // what a caller of a later version knows is not told here
-    std::memcpy(row, &known, sizeof known);
+    const size_t bytes = row->struct_bytes;
+    std::memset(row, 0, bytes);  // what a caller of a later version knows is not told here
+    std::memcpy(row, &known, std::min(bytes, sizeof known));
     return {};
   });
 }
