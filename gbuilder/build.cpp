@@ -212,8 +212,8 @@ class Builder {
     AIPU_RETURN_IF_ERROR(in_model(graph::run_passes(*graph_, graph::graph_pipeline(), context, run_options)));
     if (options_.precision == kInt8 && !has_int8_products(*graph_)) {
       return in_model(invalid_argument(
-          "--precision int8: no product of this model multiplies 8-bit integers; quantise it first, which takes data: "
-          "python3 -m aipu.quantization MODEL.onnx DATA.npz -o INT8.onnx"));
+          "--precision int8: no product of this model multiplies 8-bit integers; quantising it takes typical inputs: "
+          "aipugb --quantize DATA, quantize= of aipu.build"));
     }
     report_.nodes = graph_->topological_order().size();
     return {};

@@ -65,7 +65,8 @@ Status check_options(const BuildOptions& options) {
   }
   AIPU_RETURN_IF_ERROR(tir::find_target(target_name(options)).status());
   if (options.precision != kInt8 && !parse_precision(options.precision).ok()) {
-    return invalid_argument(fmt::format("--precision: expected fp32, bf16 or int8, found '{}'", options.precision));
+    return invalid_argument(
+        fmt::format("--precision: expected fp32, bf16, int8 or mixed, found '{}'", options.precision));
   }
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const std::string& shape : options.shapes) AIPU_RETURN_IF_ERROR(frontend::parse_shape_option(shape, &shapes));

@@ -10,6 +10,9 @@
 
 namespace aipu::gbuilder {
 
+// Of a model that is quantised, as it comes.
+inline constexpr std::string_view kInt8 = "int8";
+
 // "fp32" (and ""), "bf16". int8 is no precision that products of floats can be given: it takes scales from data.
 Result<graph::Precision> parse_precision(std::string_view name);
 

@@ -13,6 +13,7 @@
 #include "gbuilder/build.h"
 #include "gbuilder/explain.h"
 #include "gbuilder/tools/progress_line.h"
+#include "gbuilder/tools/quantize.h"
 #include "graph/ir/graph.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
@@ -27,6 +28,7 @@ using aipu::tools::Tool;
 
 struct Options {
   aipu::gbuilder::BuildOptions build;
+  aipu::gbuilder::QuantizeOptions quantize;
   std::vector<std::string> constants;
   std::string json, sign;
   bool quiet = false, verbose = false, no_cache = false, time_passes = false, pipeline = false, targets = false,
@@ -133,7 +135,13 @@ std::string usage_error(Options& options) {
     if (std::count(names.begin(), names.end(), names.back()) > 1)
       return fmt::format("--constant {}: the input '{}' is given twice", text, names.back());
   }
-  const Status status = aipu::gbuilder::check_options(build);
+  std::string error = aipu::gbuilder::quantize_usage_error(options.quantize, &build);
+  if (error.empty() && options.explain && !options.quantize.data.empty())
+    error = "--explain is about the model as it is: leave out --quantize";
+  if (!error.empty()) return error;
+  aipu::gbuilder::BuildOptions checked = build;
+  if (!options.quantize.data.empty()) checked.precision.clear();  // "mixed" becomes a precision file
+  const Status status = aipu::gbuilder::check_options(checked);
   return status.message();
 }
 
@@ -165,13 +173,35 @@ void add_options(Tool& tool, Options& options) {
   app.add_option(
          "--precision", build.precision,
          "what products and convolutions multiply: fp32 (default); bf16, summed in float32, faster where the CPU "
-         "has an instruction for it; int8, for models that are quantised already")
+         "has an instruction for it; int8, of models that are quantised already or by --quantize; mixed, with "
+         "--quantize: int8, bf16 or fp32 by layer, what is cheapest within --max-error")
       ->type_name("NAME")
       ->group(group);
   app.add_option("--precision-file", build.precision_file,
                  "precisions by name of node, a line PATTERN fp32 or PATTERN bf16 each, * stands for any text; the "
                  "first that fits counts, --precision where none does")
       ->type_name("FILE")
+      ->group(group);
+  app.add_option(
+         "--quantize", options.quantize.data,
+         "make 8-bit integers of a float32 model by typical inputs: a folder, .npz, .npy, table, list or folder "
+         "of test_data_set_*, by python3 -m aipu.quantization; the QDQ model is written too")
+      ->type_name("DATA")
+      ->group(group);
+  app.add_option(
+         "--max-error", options.quantize.max_error,
+         "of --quantize: what the outputs may differ from float32 on DATA, such as top1=0.005 or relative=0.02; "
+         "the cheapest layers that have to stay in a higher precision do")
+      ->type_name("METRIC=BOUND")
+      ->group(group);
+  app.add_option("--quantized-model", options.quantize.model,
+                 "of --quantize: the QDQ model to write (default: OUT.int8.onnx beside OUT.aipu.bin)")
+      ->type_name("FILE")
+      ->group(group);
+  add_list(app, "--quantize-option", options.quantize.more,
+           "of --quantize: an option of python3 -m aipu.quantization without its dashes, such as calibration=mse, "
+           "limit=200 or no-bias-correction")
+      ->type_name("NAME=VALUE")
       ->group(group);
   app.add_flag("--strip", build.strip,
                "leave out what only people and the interpreter read: C, TIR, Compass IR, the graph as text; --backend "
@@ -300,6 +330,13 @@ int convert(const Tool& tool, Options& options) {
     build.sign = std::move(*signer);
   }
   warn_of_no_use(tool, options);
+  if (!options.quantize.data.empty()) {
+    options.quantize.constants = options.constants;
+    const bool silent = options.quiet || options.json == "-";
+    const auto code = aipu::gbuilder::quantize(options.quantize, silent, options.quiet, &build);
+    if (!code.ok()) return tool.fail(code.status());
+    if (*code != 0) return *code;
+  }
   build.use_cache = !options.no_cache;
   ProgressLine line(options.quiet);
   build.progress = line.callback();

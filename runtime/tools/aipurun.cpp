@@ -5,9 +5,9 @@
 #include "runtime/base/text.h"
 #include "runtime/tools/cli.h"
 #include "runtime/tools/compare.h"
-#include "runtime/tools/dataset.h"
 #include "runtime/tools/inputs.h"
 #include "runtime/tools/limits.h"
+#include "runtime/tools/python_program.h"
 
 namespace aipu::tools {
 namespace {
@@ -220,11 +220,13 @@ std::string usage_error(const Tool& tool, const Options& options) {
 }
 
 Status run_over(const Tool& tool, const Options& options) {
-  DatasetRun run{options.model, options.dataset, options.output_dir, options.dataset_options};
-  if (tool.app.count("--threads") > 0)
-    run.options.insert(run.options.end(), {"--threads", std::to_string(options.threads)});
-  if (options.quiet) run.options.emplace_back("--quiet");
-  return run_dataset(run);
+  std::vector<std::string> words = {"-o", options.output_dir};
+  words.insert(words.end(), options.dataset_options.begin(), options.dataset_options.end());
+  if (tool.app.count("--threads") > 0) words.insert(words.end(), {"--threads", std::to_string(options.threads)});
+  if (options.quiet) words.emplace_back("--quiet");
+  words.insert(words.end(), {"--", options.model, options.dataset});
+  // Batches, manifests and what a killed run goes on with are there, and there alone.
+  return become({"aipu.batch", "aipurun", "--dataset", std::move(words)});
 }
 
 int main_body(const Tool& tool, const Options& options) {

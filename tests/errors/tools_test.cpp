@@ -218,19 +218,23 @@ TEST_F(ToolErrors, OfPrecision) {
   ASSERT_TRUE(write_file_atomically(folder_ + "/fp8.txt", "# by name\n\nConv_* fp8\n").ok());
   ASSERT_TRUE(write_file_atomically(folder_ + "/one.txt", "bf16\n").ok());
   ASSERT_TRUE(write_file_atomically(folder_ + "/unknown.txt", "no_such_node* bf16\n").ok());
-  check_usage("aipugb",
-              {{"s.onnx -o o.bin --precision int4", "--precision: expected fp32, bf16 or int8, found 'int4'"}});
-  check(
+  check_usage(
       "aipugb",
-      {{"s.onnx -o o.bin --precision int8",
-        "s.onnx: --precision int8: no product of this model multiplies 8-bit integers; quantise it first, which takes "
-        "data: python3 -m aipu.quantization MODEL.onnx DATA.npz -o INT8.onnx"},
-       {"s.onnx -o o.bin --precision-file none.txt", "s.onnx: cannot open 'none.txt': No such file or directory"},
-       {"s.onnx -o o.bin --precision-file fp8.txt",
-        "s.onnx: fp8.txt:3: there is no precision 'fp8'; expected fp32 or bf16"},
-       {"s.onnx -o o.bin --precision-file one.txt", "s.onnx: one.txt:1: expected PATTERN PRECISION, found 'bf16'"},
-       {"s.onnx -o o.bin --precision-file unknown.txt",
-        "s.onnx: unknown.txt: the pattern 'no_such_node*' fits no name of a node"}});
+      {{"s.onnx -o o.bin --precision int4", "--precision: expected fp32, bf16, int8 or mixed, found 'int4'"},
+       {"s.onnx -o o.bin --precision mixed",
+        "--precision mixed chooses by data: give --quantize DATA and --max-error METRIC=BOUND"},
+       {"s.onnx -o o.bin --quantize d.npz --precision bf16", "--quantize makes int8 or mixed, --precision is 'bf16'"},
+       {"s.onnx -o o.bin --quantize-option limit=1", "--quantize-option is of --quantize, which is not given"}});
+  check("aipugb",
+        {{"s.onnx -o o.bin --precision int8",
+          "s.onnx: --precision int8: no product of this model multiplies 8-bit integers; quantising it takes typical "
+          "inputs: aipugb --quantize DATA, quantize= of aipu.build"},
+         {"s.onnx -o o.bin --precision-file none.txt", "s.onnx: cannot open 'none.txt': No such file or directory"},
+         {"s.onnx -o o.bin --precision-file fp8.txt",
+          "s.onnx: fp8.txt:3: there is no precision 'fp8'; expected fp32 or bf16"},
+         {"s.onnx -o o.bin --precision-file one.txt", "s.onnx: one.txt:1: expected PATTERN PRECISION, found 'bf16'"},
+         {"s.onnx -o o.bin --precision-file unknown.txt",
+          "s.onnx: unknown.txt: the pattern 'no_such_node*' fits no name of a node"}});
 }
 
 TEST_F(ToolErrors, OfTargetPlugins) {

@@ -18,6 +18,7 @@ frontend/python/environment.h kernels/dsl/
 frontend/python/executor.h gbuilder/dsl_call\.h|runtime/session\.h
 gbuilder/tools/aipudump.cpp runtime/loader/|runtime/tools/
 gbuilder/tools/aipugb.cpp runtime/tools/|runtime/signature/
+gbuilder/tools/quantize.cpp runtime/tools/
 runtime/tools/onnx_test/aipu_onnx_test.cpp gbuilder/build\.h
 '
 

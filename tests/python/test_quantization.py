@@ -355,6 +355,8 @@ def test_layers_that_are_excluded_stay(cnn):
     assert [layer.name for layer in report.layers if layer.why == "excluded"] == ["c1", "y"]
     ops = _graph_ops(report.data, folder)
     assert ops.count("aipu::QuantizedConv") == 3 and ops.count("aipu::QuantizedMatMul") == 0
+    with pytest.raises(ValueError, match="exclude: every layer that could be quantised is excluded"):
+        aipu.quantize(str(folder / "m.onnx"), images, exclude=["*"])
     with pytest.raises(ValueError, match="no layer's output is called 'c9'"):
         aipu.quantize(str(folder / "m.onnx"), images, exclude=["c9"])
 

@@ -6,6 +6,7 @@ import argparse
 import ast
 import importlib
 import os
+import re
 import sys
 from typing import Any, Callable, Dict, Iterable, Optional, TextIO, Tuple
 
@@ -24,9 +25,21 @@ def function(text: str) -> Callable[..., Any]:
         raise argparse.ArgumentTypeError(f"'{text}': {error}") from None
 
 
+def shape(text: str) -> Tuple[str, Tuple[int, ...]]:
+    """NAME=1x3x224x224."""
+    name, equals, extents = text.rpartition("=")
+    try:
+        if not equals:
+            raise ValueError
+        return name, tuple(int(extent) for extent in extents.split("x")) if extents else ()
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected NAME=1x3x224x224, found '{text}'") from None
+
+
 def constant(text: str) -> Tuple[str, Any]:
-    """NAME=NUMBER or NAME=[NUMBERS]."""
+    """NAME=NUMBER or NAME=[NUMBERS]; true and false as aipugb writes them are numbers too."""
     name, equals, value = text.partition("=")
+    value = re.sub(r"\b(true|false)\b", lambda word: word[0].capitalize(), value)
     try:
         return name, ast.literal_eval(value) if equals else None
     except (ValueError, SyntaxError):

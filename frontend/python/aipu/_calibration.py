@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional,
 import numpy as np
 
 from . import _batching, _test_data
+from ._stored_type import numpy_dtype
 from .batch import _run, _sources
 from .model import TensorSpec
 
@@ -47,8 +48,13 @@ def runs(
 
     ValueError for an item that cannot be loaded or does not fit the model, and where there is none.
     """
-    shared = {name: np.asarray(value) for name, value in (constants or {}).items()}
-    unknown = [name for name in shared if name not in {spec.name for spec in specs}]
+    dtypes = {spec.name: spec.dtype for spec in specs}
+    shared = {
+        # Numbers take the type of the input.
+        name: value if isinstance(value, np.ndarray) else np.asarray(value, numpy_dtype(dtypes.get(name, "float32")))
+        for name, value in (constants or {}).items()
+    }
+    unknown = [name for name in shared if name not in dtypes]
     if unknown:
         raise ValueError(f"the model has no input '{unknown[0]}' (there are: {', '.join(s.name for s in specs)})")
     wanted = [spec for spec in specs if spec.name not in shared]

@@ -54,6 +54,8 @@ def build(
     fast_math: bool = False,
     precision: Optional[str] = None,
     precision_file: Optional[PathLike] = None,
+    quantize: Any = None,
+    max_error: Optional[Tuple[str, float]] = None,
     strip: bool = False,
     sign_key: Optional[PathLike] = None,
     emit_c: Optional[PathLike] = None,
@@ -79,12 +81,18 @@ def build(
     ``target_plugins``: targets of your own: shared libraries. They stay known to the process.
     ``fast_math``: trade accuracy for speed, as ``aipugb --fast-math`` does; NaN spread over tiles of 4x4 pixels.
     ``precision``: what products multiply: ``"fp32"``, ``"bf16"`` (summed in float32), ``"int8"`` (of models that are
-    quantised already); ``precision_file``: by name of node, as ``aipugb --precision-file`` reads it.
+    quantised already, or by ``quantize``), ``"mixed"``; ``precision_file``: by name of node, as
+    ``aipugb --precision-file`` reads it.
+    ``quantize``: typical inputs, as :func:`aipu.quantize` takes data: the model gets 8-bit integers before it is
+    converted. ``max_error``: the metric and the bound that this keeps, by leaving layers in a higher precision:
+    ``("relative", 0.02)``; with precision ``"mixed"`` that is bfloat16 where it is enough. For other options, and for
+    the QDQ model, call :func:`aipu.quantize` and give its result to this function.
     ``strip``: leave out what only people and the interpreter read (C, TIR, Compass IR, the graph as text).
     ``sign_key``: sign the file with this private Ed25519 key, a PEM file. ``emit_c``, ``dump_ir``: folders for the
     generated C, and for everything in between; ``emit_ir``: prefix for Compass IR.
 
-    Returns a report (nodes, kernels, bytes, seconds per stage, warnings, ``"output"``). RuntimeError, ValueError or
+    Returns a report (nodes, kernels, bytes, seconds per stage, warnings, ``"output"``, and what :func:`aipu.quantize`
+    returned as ``"quantization"``). RuntimeError, ValueError or
     OSError with one line that names the node and what is wrong with it.
     """
     if isinstance(plugins, (str, bytes, os.PathLike)):
@@ -112,6 +120,13 @@ def build(
             raise TypeError("output: a model in memory has no path to take the name from; say where the aipu.bin goes")
         output = os.path.splitext(os.fspath(model))[0] + ".aipu.bin"
     path = os.fspath(output)
+    quantized = None
+    if quantize is None and (max_error is not None or precision == "mixed"):
+        raise ValueError("max_error and precision 'mixed' take data to measure: give quantize (some typical inputs)")
+    if quantize is not None:
+        conversion = {"shapes": shapes, "sequence_lengths": sequence_lengths, "plugins": plugins, "jobs": jobs}
+        quantized = _quantized(model, quantize, precision, precision_file, target, max_error, constants, conversion)
+        model, precision = quantized.data, "" if quantized.precision_rules else "int8"
     options = _native.BuildOptions()
     options.weights = _optional_path(weights)
     options.output = path
@@ -141,11 +156,53 @@ def build(
     options.strip = strip
     options.jobs = jobs
     options.use_cache = use_cache
-    with _located(operators), _conversion.model_path(model) as source:
+    rules = quantized.precision_rules if quantized is not None else ""
+    with _located(operators), _conversion.model_path(model) as source, rules_file(rules) as rules_path:
         options.model = source
+        options.precision_file = rules_path or options.precision_file
         report = _native.build_model(options, _optional_path(sign_key))
     report["output"] = path
+    if quantized is not None:
+        report["quantization"] = quantized
     return report
+
+
+def _quantized(
+    model: ModelLike,
+    data: Any,
+    precision: Optional[str],
+    precision_file: Optional[PathLike],
+    target: Optional[str],
+    max_error: Optional[Tuple[str, float]],
+    constants: Optional[Mapping[str, Any]],
+    conversion: Mapping[str, Any],
+) -> Any:
+    """What :func:`aipu.quantize` makes of it."""
+    from .quantization import quantize
+
+    if precision not in (None, "", "int8", "mixed"):
+        raise ValueError(f"quantize makes int8 or mixed, precision is '{precision}'")
+    if precision == "mixed" and precision_file is not None:
+        raise ValueError("precision 'mixed' chooses the precision of each layer: it takes no precision_file")
+    return quantize(
+        model,
+        data,
+        precision=precision or "int8",
+        target=target,
+        max_error=max_error,
+        constants=constants,
+        build=conversion,
+    )
+
+
+@contextlib.contextmanager
+def rules_file(text: str) -> Iterator[Optional[str]]:
+    """The path of a precision file with this text; None for no text."""
+    if not text:
+        yield None
+        return
+    with _files.file_of_bytes(text.encode(), "precisions") as path:
+        yield path
 
 
 @contextlib.contextmanager

@@ -5,19 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any, Dict, List, Tuple
 
+from .._arguments import shape
 from ._data import IMAGES, Image
 from ._scenario import SCENARIOS, Setting
-
-
-def shape(text: str) -> Tuple[str, Tuple[int, ...]]:
-    """NAME=1x3x224x224."""
-    name, equals, extents = text.rpartition("=")
-    try:
-        if not equals:
-            raise ValueError
-        return name, tuple(int(extent) for extent in extents.split("x")) if extents else ()
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected NAME=1x3x224x224, found '{text}'") from None
 
 
 def value_range(text: str) -> Tuple[str, Tuple[float, float]]:

@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 from .. import _files
-from .._arguments import run_program, tell_result
+from .._arguments import run_program, shape, tell_result
 from .._progress import Progress
 from . import _options, _page
 from ._benchmark import Bench
@@ -203,7 +203,7 @@ def _variants(text: str) -> Tuple[str, List[Tuple[int, ...]]]:
     name, equals, shapes = text.rpartition("=")
     if not equals:
         raise argparse.ArgumentTypeError(f"expected NAME=1x3x224x224,..., found '{text}'")
-    return name, [_options.shape(f"{name}={one}")[1] for one in shapes.split(",")]
+    return name, [shape(f"{name}={one}")[1] for one in shapes.split(",")]
 
 
 def _configurations(options: argparse.Namespace) -> List[Configuration]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from typing import List, Optional, Tuple, Union
+from typing import Any, Dict, List, Optional, Tuple, Union
 
+from .. import _conversion
 from .. import model as _model
-from .._arguments import add_data_arguments, run_program, tell_result
+from .._arguments import add_data_arguments, run_program, shape, tell_result
 from .._progress import ProgressLine
 from ._quantize import Report, quantize
 from ._ranges import METHODS
@@ -23,6 +23,13 @@ def _bound(text: str) -> Tuple[str, float]:
     except ValueError:
         pass
     raise argparse.ArgumentTypeError(f"expected METRIC=BOUND with one of {', '.join(METRICS)}, found '{text}'")
+
+
+def _length(text: str) -> Tuple[str, Optional[int]]:
+    name, equals, length = text.rpartition("=")
+    if not equals or not (length == "none" or length.isdigit()):
+        raise argparse.ArgumentTypeError(f"expected NAME=N or NAME=none, found '{text}'")
+    return name, None if length == "none" else int(length)
 
 
 def _strength(text: str) -> Optional[Union[float, str]]:
@@ -41,6 +48,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-o", "--output", metavar="FILE", help="the ONNX model to write")
     parser.add_argument("--bin", metavar="FILE", help="the aipu.bin to make of it")
     parser.add_argument("--target", metavar="NAME", help="of the aipu.bin (default: host)")
+    parser.add_argument(
+        "--precision",
+        choices=["int8", "mixed"],
+        default="int8",
+        help="mixed: of the layers that --max-error keeps from 8 bits, bfloat16 for those that it allows; which is "
+        "in a file beside the output, NAME.precision.txt, for aipugb --precision-file",
+    )
     parser.add_argument("--calibration", choices=METHODS, default="minmax", help="of the ranges of activations")
     parser.add_argument("--percentile", type=float, default=99.99, metavar="P", help="default: 99.99")
     parser.add_argument("--activations", choices=["uint8", "int8"], default="uint8")
@@ -64,6 +78,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="items of a run (default: 1)")
     add_data_arguments(parser)
+    group = parser.add_argument_group("what aipugb is told to convert the model")
+    group.add_argument("--shape", type=shape, action="append", default=[], metavar="NAME=SHAPE", help="of an input")
+    group.add_argument("--sequence-length", type=_length, action="append", default=[], metavar="NAME=N")
+    group.add_argument("--plugin", action="append", default=[], metavar="FILE", help="operators of your own")
+    group.add_argument("--target-plugin", action="append", default=[], metavar="FILE", help="targets of your own")
+    group.add_argument("--jobs", type=int, default=0, metavar="N", help="C compilers at a time")
     return parser
 
 
@@ -74,34 +94,49 @@ def report_json(report: Report) -> dict:
         "runs": report.runs,
         "quantized_share": report.quantized_share,
         "error": report.error,
-        "layers": [{**vars(layer), "is_quantized": layer.is_quantized} for layer in report.layers],
+        "precision_rules": report.precision_rules,
+        "layers": [
+            {**vars(layer), "is_quantized": layer.is_quantized, "precision": layer.precision} for layer in report.layers
+        ],
     }
 
 
 def lines(report: Report) -> List[str]:
-    """For people: layers that stay in float32 with the reason, and what it comes to."""
+    """For people: layers that have no integers with the reason, and what it comes to."""
     total = sum(layer.macs for layer in report.layers) or 1
     told = []
     for layer in report.layers:
         if not layer.is_quantized:
             measured = "" if layer.sensitivity is None else f", alone {layer.sensitivity:.2g}"
             share = f"{100 * layer.macs / total:.1f} % of multiplications{measured}"
-            told.append(f"float32: {layer.name} ({layer.op}, {share}): {layer.why}")
+            held = "bfloat16" if layer.is_bfloat16 else "float32"
+            told.append(f"{held}: {layer.name} ({layer.op}, {share}): {layer.why}")
     count = sum(layer.is_quantized for layer in report.layers)
+    halves = sum(layer.is_bfloat16 for layer in report.layers)
     told.append(
         f"{count} of {len(report.layers)} layers in 8 bits, {100 * report.quantized_share:.1f} % of multiplications; "
-        f"against float32 on {report.runs} runs: "
+        + (f"{halves} in bfloat16; " if halves else "")
+        + f"against float32 on {report.runs} runs: "
         + ", ".join(f"{metric} {value:.3g}" for metric, value in report.error.items())
     )
     return told
 
 
 def _run(options: argparse.Namespace) -> int:
+    _conversion.load_targets(options.target_plugin)
+    conversion: Dict[str, Any] = {
+        "shapes": dict(options.shape),
+        "sequence_lengths": dict(options.sequence_length),
+        "plugins": options.plugin,
+        "jobs": options.jobs,
+    }
     with ProgressLine("aipu.quantization", None if options.quiet else sys.stderr) as tell:
         report = quantize(
             options.model,
             options.data,
             options.output,
+            precision=options.precision,
+            target=options.target,
             activations=options.activations,
             calibration=options.calibration,
             percentile=options.percentile,
@@ -114,10 +149,12 @@ def _run(options: argparse.Namespace) -> int:
             batch=options.batch,
             constants=dict(options.constant),
             preprocess=options.preprocess,
+            build=conversion,
             progress=tell,
         )
     if options.bin:
-        _model.build(report.data, os.fspath(options.bin), target=options.target)
+        with _model.rules_file(report.precision_rules) as rules:
+            _model.build(report.data, options.bin, target=options.target, precision_file=rules, **conversion)
     tell_result(options.json, lines(report), lambda: report_json(report))
     return 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import os
+import re
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -18,7 +19,7 @@ from . import _opset
 from ._layers import QuantizedLayer, groups_by_input, quantized_layer, smoothing
 from ._products import Product, find_products, fold_batch_normalization, fold_constants
 from ._ranges import METHODS, Linear, Statistics, choose
-from ._sensitivity import METRICS, Measurement, OutputError, Outputs, cheapest
+from ._sensitivity import METRICS, Measurement, OutputError, Outputs, cheapest, fewest
 from ._write import write_qdq, write_switched
 
 _SENSITIVITY_RUNS = 8  # each layer is measured on so many; the bound on all
@@ -26,8 +27,9 @@ _SENSITIVITY_RUNS = 8  # each layer is measured on so many; the bound on all
 
 @dataclasses.dataclass
 class LayerReport:
-    """A convolution or product. ``why``: what keeps it in float32, "" if nothing does. ``macs``: multiplications of the
-    first run. ``sensitivity``: the relative error at the outputs with this layer alone in integers, where measured.
+    """A convolution or product. ``why``: what keeps it from integers, "" if nothing does. ``macs``: multiplications of
+    the first run. ``sensitivity``: the relative error at the outputs with this layer alone in integers, where measured.
+    ``is_bfloat16``: it has bfloat16 instead, by precision ``"mixed"``.
     """
 
     name: str
@@ -35,21 +37,30 @@ class LayerReport:
     why: str = ""
     macs: int = 0
     sensitivity: Optional[float] = None
+    is_bfloat16: bool = False
 
     @property
     def is_quantized(self) -> bool:
         """Whether it has integers."""
         return not self.why
 
+    @property
+    def precision(self) -> str:
+        """What it multiplies: int8, bf16 or fp32."""
+        return "int8" if self.is_quantized else "bf16" if self.is_bfloat16 else "fp32"
+
 
 @dataclasses.dataclass
 class Report:
-    """What was made. ``error``: of the outputs of the quantised model against float32 on the same data, by metric."""
+    """What was made. ``error``: of the outputs of the quantised model against float32 on the same data, by metric.
+    ``precision_rules``: of precision ``"mixed"``, the text of the precision file that goes with the model.
+    """
 
     layers: List[LayerReport]
     runs: int
     output: str = ""
     data: bytes = b""  # the ONNX file
+    precision_rules: str = ""
     error: Dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property
@@ -69,6 +80,7 @@ class _Options:
     smooth: "Optional[float | str]"
     metric: str
     bound: Optional[float]
+    with_bfloat16: bool
     build: Mapping[str, Any]
     tell: Callable[[str], None]
 
@@ -78,6 +90,8 @@ def quantize(
     data: Any = None,
     output: Optional[Union[str, "os.PathLike[str]"]] = None,
     *,
+    precision: str = "int8",
+    target: Optional[str] = None,
     activations: str = "uint8",
     calibration: str = "minmax",
     percentile: float = 99.99,
@@ -115,6 +129,11 @@ def quantize(
     (the share of rows whose largest element is another one). The cheapest set of layers, by multiplications, that keeps
     it stays in float32, found by measuring each layer; the runs and their outputs are in memory meanwhile.
 
+    ``precision``: ``"int8"``, or ``"mixed"``, which takes a bound: layers that integers are too coarse for multiply
+    bfloat16 numbers where that keeps the bound and ``target`` (by default the host) is faster by it, and stay in
+    float32 otherwise. Which ones is ``Report.precision_rules``, and a file beside ``output``, ``NAME.precision.txt`` of
+    NAME.onnx, that ``aipugb --precision-file`` takes.
+
     ``build``: options of :func:`aipu.build` for the models that are run to measure; ``progress`` gets lines.
 
     ValueError without data, for a model without such layers, or with a bound that cannot be kept.
@@ -127,6 +146,12 @@ def quantize(
     options = _checked(
         activations, calibration, percentile, per_channel, bias_correction, smooth, max_error, build, progress
     )
+    if precision not in ("int8", "mixed"):
+        raise ValueError(f"precision: expected int8 or mixed, found '{precision}'")
+    if precision == "mixed" and options.bound is None:
+        raise ValueError("precision mixed needs a bound: give max_error, such as ('relative', 0.02)")
+    if precision == "mixed" and _native.target(target or "host")["bf16_dot_products"]:
+        options = dataclasses.replace(options, with_bfloat16=True)
     if isinstance(exclude, str):
         raise TypeError(f"exclude: expected a list of names; write exclude=[{exclude!r}]")
     graph = _read(model)
@@ -139,6 +164,8 @@ def quantize(
         if not any(fnmatch.fnmatchcase(product.name, pattern) for product in products):
             known = ", ".join(product.name for product in products[:5])
             raise ValueError(f"exclude: no layer's output is called '{pattern}' (there are: {known}, ...)")
+    if products and len(excluded) == len(products):
+        raise ValueError("exclude: every layer that could be quantised is excluded")
     source = _Data(data, limit, batch, constants, preprocess)
     work = _Work(graph, options, source)
     products = work.measure(products, refused)
@@ -152,10 +179,19 @@ def quantize(
     reports += [LayerReport(name, graph.producers()[name].op, why) for name, why in refused.items()]
     report = Report(reports, work.runs)
     work.finish(report, layers)
+    if precision == "mixed":
+        report.precision_rules = work.precision_rules(report)
     if output is not None:
         report.output = os.fspath(output)
         _native.write_file(report.output, report.data)
+        if precision == "mixed":
+            _native.write_file(precision_path(report.output), report.precision_rules.encode())
     return report
+
+
+def precision_path(model: str) -> str:
+    """Where the precision file of a model is: beside it."""
+    return (model[: -len(".onnx")] if model.endswith(".onnx") else model) + ".precision.txt"
 
 
 def _checked(
@@ -184,7 +220,17 @@ def _checked(
         raise ValueError(f"max_error: expected a bound of at least 0, found {bound}")
     tell = progress or (lambda _: None)
     return _Options(
-        activations, calibration, percentile, per_channel, correct, smooth, metric, bound, dict(build or {}), tell
+        activations,
+        calibration,
+        percentile,
+        per_channel,
+        correct,
+        smooth,
+        metric,
+        bound,
+        False,
+        dict(build or {}),
+        tell,
     )
 
 
@@ -268,10 +314,10 @@ class _Work:
                 except ValueError as error:
                     raise ValueError(f"value '{name}', data '{run.name}': {error}") from None
 
-    def _converted(self, data: bytes, exposed: Sequence[str] = ()) -> Any:
-        with _files.private_folder() as folder:
+    def _converted(self, data: bytes, exposed: Sequence[str] = (), rules: str = "") -> Any:
+        with _files.private_folder() as folder, _model.rules_file(rules) as rules_path:
             path = os.path.join(folder, "model.aipu.bin")
-            _model.build(data, path, expose=list(exposed), **self._options.build)
+            _model.build(data, path, expose=list(exposed), precision_file=rules_path, **self._options.build)
             return _model.load(path)
 
     # ---- layers
@@ -299,7 +345,7 @@ class _Work:
             kept, order = self._choose(reference, layers, told)
         while True:
             chosen = [layer for number, layer in enumerate(layers) if number not in kept]
-            if not chosen:
+            if not chosen and not options.with_bfloat16:
                 raise ValueError(f"no layer can have integers with an error ({options.metric}) of {options.bound:g}")
             report.data = self._written(chosen)
             error = self._error(reference, report.data)
@@ -311,7 +357,61 @@ class _Work:
             options.tell(f"{options.metric} {report.error[options.metric]:.4g}: {len(more)} more in float32")
             kept += more
         for number in kept:
-            told[layers[number].product.name].why = f"{options.metric} would be more than {options.bound:g}"
+            told[layers[number].product.name].why = self._too_coarse()
+        if options.with_bfloat16 and kept:
+            self._take_bfloat16(reference, report, layers, kept, order)
+        if all(layer.precision == "fp32" for layer in report.layers):
+            raise ValueError(f"no layer can have fewer bits with an error ({options.metric}) of {options.bound:g}")
+
+    def _take_bfloat16(
+        self, reference: Any, report: Report, layers: Sequence[QuantizedLayer], kept: List[int], order: Sequence[int]
+    ) -> None:
+        """Gives bfloat16 to layers that integers are too coarse for. Its own error may break the bound: then the most
+        sensitive ones stay in float32, or more layers leave the integers, whichever costs less.
+        """
+        options = self._options
+        told = {layer.name: layer for layer in report.layers}
+        by_number = [told[layer.product.name] for layer in layers]
+        assert options.bound is not None
+
+        def holds(halves: Sequence[int], full: Sequence[int] = ()) -> bool:
+            options.tell(f"bfloat16 in {len(halves)} layers, float32 in {len(full)}")
+            for number, layer in enumerate(by_number):
+                layer.is_bfloat16 = number in halves
+                layer.why = self._too_coarse() if number in halves or number in full else ""
+            report.data = self._written([layer for layer, one in zip(layers, by_number) if one.is_quantized])
+            error = self._error(reference, report.data, self.precision_rules(report))
+            report.error = {metric: error.value(metric) for metric in METRICS}
+            return report.error[options.metric] <= options.bound
+
+        if holds(kept):
+            return
+        sensitive = sorted(kept, key=lambda number: -(by_number[number].sensitivity or 0.0))
+        number = fewest(len(kept), lambda count: holds(sensitive[count:], sensitive[:count]))
+        choices: List[Tuple[Sequence[int], Sequence[int]]] = [(sensitive[number:], sensitive[:number])]
+        more = [number for number in order if number not in kept]
+        if more and holds([*kept, *more]):
+            number = fewest(len(more), lambda count: holds([*kept, *more[:count]]))
+            choices.append(([*kept, *more[:number]], []))
+
+        def cost(choice: Tuple[Sequence[int], Sequence[int]]) -> int:
+            """Beyond that of integers, in times of their multiplications."""
+            halves, full = (sum(by_number[number].macs for number in numbers) for numbers in choice)
+            return halves + 3 * full  # bfloat16 takes twice as long as integers, float32 four times
+
+        holds(*min(choices, key=cost))
+
+    def _too_coarse(self) -> str:
+        return f"{self._options.metric} would be more than {self._options.bound:g} in int8"
+
+    def precision_rules(self, report: Report) -> str:
+        """The precision file of the model: of the layers without integers, those in float32, then all others."""
+        lines = ["# Precisions of the layers that are not quantised; for aipugb --precision-file."]
+        if any(layer.is_bfloat16 for layer in report.layers):
+            nodes = self._graph.producers()
+            names = [nodes[layer.name].name or layer.name for layer in report.layers if layer.precision == "fp32"]
+            lines += [f"{_pattern(name)} fp32" for name in names] + ["* bf16"]
+        return "\n".join(lines) + "\n"
 
     def _written(self, layers: Sequence[QuantizedLayer]) -> bytes:
         model = OnnxModel(self._bytes)
@@ -342,14 +442,19 @@ class _Work:
         options.tell(f"looking for the layers that keep {options.metric} at {options.bound:g}")
         return cheapest(Measurement(run, runs, len(layers)), sensitivities, costs, options.metric, options.bound)
 
-    def _error(self, reference: Any, data: bytes) -> OutputError:
+    def _error(self, reference: Any, data: bytes, rules: str = "") -> OutputError:
         self._options.tell("measuring the quantised model")
-        model = self._converted(data)
+        model = self._converted(data, rules=rules)
         outputs = _float_outputs(reference)
         error = OutputError()
         for run in self._source.runs(reference.inputs):
             error.add(reference.run(run.feed, outputs), model.run(run.feed, outputs))
         return error
+
+
+def _pattern(name: str) -> str:
+    """A name as a word of a precision file."""
+    return re.sub(r"\s|^#", "*", name)
 
 
 def _float_outputs(model: Any) -> List[str]:

@@ -81,6 +81,17 @@ class Measurement:
         return found
 
 
+def fewest(count: int, holds: Callable[[int], bool]) -> int:
+    """The smallest number up to ``count``, of which it is known, that holds; those above it hold too."""
+    if count == 0 or holds(0):
+        return 0
+    low, high = 0, count
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
 def cheapest(
     measurement: Measurement, sensitivities: Sequence[float], costs: Sequence[int], metric: str, bound: float
 ) -> Tuple[List[int], List[int]]:
@@ -97,13 +108,7 @@ def cheapest(
         flags[list(kept)] = False
         return measurement.error(flags).value(metric) <= bound
 
-    if holds([]):
-        return [], order
-    low, high = 0, count  # with `low` of them it does not hold; with all of them nothing is quantised
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(order[:middle]) else (middle, high)
-    kept = list(order[:high])
+    kept = list(order[: fewest(count, lambda number: holds(order[:number]))])  # with all, nothing is quantised
     for layer in sorted(kept, key=lambda layer: -costs[layer]):
         without = [other for other in kept if other != layer]
         if without and holds(without):
