@@ -24,9 +24,6 @@ inline constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kS
     {"encode", "aipu.bin"},
 }};
 
-// A precision that a model has or has not, as it comes.
-inline constexpr std::string_view kInt8 = "int8";
-
 // Not a pass over the graph, but asked for like one.
 inline constexpr std::string_view kBatchLoops = "batch_loops";
 
