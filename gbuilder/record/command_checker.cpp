@@ -135,6 +135,7 @@ Status CommandChecker::check_ranges(const Command& command) const {
       return steps ? checked_add(*steps, *width) : std::nullopt;
     };
     if (width && *width < 0) return fail(command, "copies a negative number of bytes");
+    if (width == 0 || times == 0) return {};  // nothing, wherever it would be
     if (!inside(dma->source, constant(dma->source_offset), covered(dma->source_stride)))
       return fail(command, "reads beyond its source");
     if (!inside(dma->destination, constant(dma->destination_offset), covered(dma->destination_stride)))

@@ -84,6 +84,33 @@ namespace {
 thread_local std::vector<Assumption>* assumptions = nullptr;
 }  // namespace
 
+namespace {
+
+// Symbols that have got a value since the node was added are replaced in its types as they stand: max(S, T) is max(1, T)
+// then, where [1] beside [T] is T. They differ for no elements.
+void assume_same_extents(const Graph& graph, const Node& node, const InferContext& context,
+                         std::vector<Assumption>* found) {
+  const auto is_known = [&](const Dim& extent) {
+    bool known = true;
+    (void)extent.substitute([&](const std::string& name) -> std::optional<Dim> {
+      known = known && graph.find_symbol(name) != nullptr;
+      return std::nullopt;
+    });
+    return known;
+  };
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (!node.outputs[i].valid()) continue;
+    const Shape &taken = graph.type(node.outputs[i]).shape, &inferred = context.output_types[i].shape;
+    for (size_t k = 0; k < taken.size() && taken.size() == inferred.size(); ++k) {
+      if (taken[k] == inferred[k] || !is_known(inferred[k])) continue;
+      found->push_back(
+          {eq(taken[k], inferred[k]), "an axis of {value} elements was taken to have {limit}", inferred[k], taken[k]});
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<Assumption> assumptions_of(const Graph& graph, const Node& node) {
   std::vector<Assumption> found;
   const OpDef* def = graph.find_op(node.op);
@@ -105,7 +132,8 @@ std::vector<Assumption> assumptions_of(const Graph& graph, const Node& node) {
   std::vector<Assumption>* const outer = std::exchange(assumptions, &found);
   const Status status = def->infer(context);
   assumptions = outer;
-  if (!status.ok()) found.clear();
+  if (!status.ok()) return {};
+  assume_same_extents(graph, node, context, &found);
   return found;
 }
 

@@ -183,7 +183,33 @@ def test_parts_of_no_elements(tmp_path, random, backend):
         parts = [none, none[..., :1], none]
         family.add("Concat", parts, np.zeros((0, 3, 9), np.float32), symbols=symbols, axis=-1)
         family.add("Concat", [none, none], np.zeros((0, 3, 4), np.float32), symbols=symbols, axis=0)
+        family.add("Concat", [none, none], np.zeros((0, 6, 4), np.float32), symbols=symbols, axis=1)
     family.check(tmp_path, backend)
+
+
+@pytest.mark.parametrize("backend", [None, "interp"])
+def test_nothing_beside_one(tmp_path, backend):
+    """Max beside an operand whose one element came to light after the shapes had been inferred."""
+    nodes = [
+        node("Compress", ["x", "condition"], ["one"], axis=0),
+        node("Slice", ["wide", "starts", "ends", "axes", "steps"], ["part"]),
+        node("Max", ["one", "part"], ["y"]),
+    ]
+    constants = {
+        "condition": np.array([True, False, False]),
+        "starts": np.array([4], np.int64),
+        "ends": np.array([2**40], np.int64),
+        "axes": np.array([-1], np.int64),
+        "steps": np.array([3], np.int64),
+    }
+    inputs, outputs = [("x", "float32", (5,)), ("wide", "float32", (3, "S"))], [("y", "float32", (3, "T"))]
+    write_model(tmp_path / "m.onnx", nodes, inputs, outputs, constants)
+    model = aipu.load(aipu.build(tmp_path / "m.onnx")["output"], backend=backend)
+    x = np.arange(5, dtype=np.float32)
+    wide = -np.ones((3, 8), np.float32)
+    np.testing.assert_array_equal(model.run({"x": x, "wide": wide})["y"], np.zeros((3, 2), np.float32))
+    with pytest.raises(ValueError, match=r"\(Max\): an axis of 0 elements was taken to have 1"):
+        model.run({"x": x, "wide": wide[:, :3]})
 
 
 def test_batches_that_are_broadcast_by_turns(tmp_path, random):
