@@ -138,6 +138,28 @@ def test_virtual_time(tmp_path, backend):
     assert aipu.load(tmp_path / "m.aipu.bin", backend=backend).session().cycles is None
 
 
+@pytest.mark.parametrize("backend", ["interp", "x2"])
+def test_cores_in_virtual_time(tmp_path, backend):
+    """A launch is on the lines of all cores that share it, and takes about as much less."""
+    write_model(
+        tmp_path / "m.onnx", [node("Exp", ["x"], ["y"])], [("x", "float32", (1024, 64))], [("y", "float32", (1024, 64))]
+    )
+    cycles = {}
+    for target in ("X2_1204", "X2_1204MP3"):
+        aipu.build(tmp_path / "m.onnx", tmp_path / "m.aipu.bin", target=target)
+        session = aipu.load(tmp_path / "m.aipu.bin", backend=backend).session(profile=True, cycles=True)
+        x = np.linspace(-1, 1, 1024 * 64, dtype=np.float32).reshape(1024, 64)
+        np.testing.assert_allclose(session.run({"x": x})["y"], np.exp(x), rtol=1e-5)
+        cycles[target] = session.cycles
+        session.write_profile(tmp_path / "trace.json")
+        events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+        lines = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+        of_core = {lines[e["tid"]]: (e["ts"], e["dur"]) for e in events if e["ph"] == "X" and e["pid"] == 2}
+        cores = ["tec", "tec of core 1", "tec of core 2"] if target == "X2_1204MP3" else ["tec"]
+        assert sorted(of_core) == cores and len(set(of_core.values())) == 1
+    assert cycles["X2_1204MP3"] < 0.5 * cycles["X2_1204"]
+
+
 def test_overlap(model, image):
     expected = model.run({"image": image})["probabilities"]
     session = model.session(threads=2, overlap=True)
