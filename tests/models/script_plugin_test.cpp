@@ -505,7 +505,7 @@ TEST_F(ScriptPlugin, DeclarationsAreChecked) {
       {"@op.register(\"test::Copy\", " + in + ", " + out + ")\ndef copy(x, y, n):\n    pass\n",
        "kernel \"copy\" must be decorated by \"S.prim_func\""},
       {kernel + "op.register(\"test::Copy\", " + in + ", " + out + ")\n",
-       "op.register needs `kernels`, or a kernel function below it"},
+       "op.register needs `kernels`, `compute`, or a kernel function below it"},
       {kernel + "op.register(\"test::Copy\", " + in + ", " + out + ", kernels=[paste])\n",
        "kernels must be a list of kernel functions of this file"},
       {"@op.register(\"test::Copy\", " + in + ", " + out +
