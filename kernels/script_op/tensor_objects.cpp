@@ -464,7 +464,7 @@ std::optional<te::BinaryOp> infix(std::string_view symbol) {
 
 Captured TensorObjects::tensor(te::Tensor tensor) { return wrap(Thing(std::move(tensor)), "tensor"); }
 
-Captured TensorObjects::expression(te::Expr expression) { return extent(expression); }
+Captured TensorObjects::expression(const te::Expr& expression) { return extent(expression); }
 
 Result<std::vector<te::Tensor>> TensorObjects::tensors(const Captured& value) {
   const CapturedList* several = items_of(value);

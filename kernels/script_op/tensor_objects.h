@@ -19,7 +19,7 @@ class TensorObjects final : public dsl::Environment {
   // A name of the file that has this value.
   void set(std::string name, dsl::Captured value) { values_[std::move(name)] = std::move(value); }
   static dsl::Captured tensor(te::Tensor tensor);
-  static dsl::Captured expression(te::Expr expression);
+  static dsl::Captured expression(const te::Expr& expression);
   // The tensors that a value is, one or a list of them. Errors: it is something else.
   static Result<std::vector<te::Tensor>> tensors(const dsl::Captured& value);
 
