@@ -65,7 +65,7 @@ Status inline_producers(const Schedule& schedule) {
   return {};
 }
 
-IterVarPtr thread(std::string tag) {
+IterVarPtr thread(const std::string& tag) {
   return std::make_shared<IterVar>(IterVar{make_var(tag), std::nullopt, IterKind::kThreadIndex, tag});
 }
 
