@@ -259,7 +259,12 @@ int open_queue(void* device, uint32_t, void** queue, uint32_t* number, aipu_devi
   std::unique_lock lock(own.mutex);
   auto result = std::make_unique<Queue>(own, ++own.table.last_number);
   own.table.queues.emplace(result->number, result.get());
-  result->thread = std::thread([raw = result.get()] { raw->play(); });
+  try {
+    result->thread = std::thread([raw = result.get()] { raw->play(); });
+  } catch (...) {
+    own.table.queues.erase(result->number);
+    throw;
+  }
   *number = result->number;
   *queue = result.release();
   return 0;

@@ -35,7 +35,8 @@ struct Session::Impl::DeviceRun {
   };
   std::deque<Record> records;  // whose addresses stay
   size_t used = 0;
-  size_t looked = 0;  // so many of them have no fault, or are no launches
+  size_t looked = 0;    // so many of them have no fault, or are no launches
+  uint64_t clears = 0;  // how often all of them have been taken
   bool is_under_way = false;
 
   Record& next(Impl* session, const TraceEvent& trace) {
@@ -48,7 +49,10 @@ struct Session::Impl::DeviceRun {
     used = first;
     looked = std::min(looked, first);
   }
-  void clear() { forget(0); }
+  void clear() {
+    forget(0);
+    ++clears;
+  }
 };
 
 void Session::Impl::CloseDeviceRun::operator()(DeviceRun* run) const { delete run; }
@@ -85,9 +89,10 @@ Status Session::Impl::run_on_device(uint32_t program) {
     on_device->clear();
   }
   const size_t first = on_device->used;
+  const uint64_t clears = on_device->clears;
   Status status = is_all ? send_inputs() : Status();
   if (status.ok()) status = play_on_device(program);
-  if (status.ok() && !is_all && time == nullptr) return settle_since(first);
+  if (status.ok() && !is_all && time == nullptr) return settle_since(clears == on_device->clears ? first : 0);
   if (status.ok() && is_all) status = fetch_outputs();
   // What has been submitted before is what fails first.
   Status submitted = settle();
@@ -412,7 +417,7 @@ Status Session::Impl::take_records(size_t first) {
     }
     if (options.profile && (record.event.command == 0 || record.times.end_ns != 0)) events.push_back(trace);
   }
-  on_device->forget(first);
+  first == 0 ? on_device->clear() : on_device->forget(first);
   return fault;
 }
 

@@ -395,6 +395,89 @@ TEST_F(DeviceSession, FaultsComeBeforeWhatTheHostMakesOfThem) {
   }
 }
 
+// A fault in a loop's body, of a node that nobody uses in this run, is none: what has been submitted before and behind
+// it is waited for all the same.
+TEST_F(DeviceSession, AFaultThatIsNoneLeavesTheBodyToBeWaitedFor) {
+  ModelBuilder body;
+  {
+    const uint32_t zero = body.constant(0), one = body.constant(1), many = body.constant(1 << 20);
+    const uint32_t n = body.symbol("N", 2, 0);
+    body.tensor("i", DType::kI64, {}, fb::TensorKind::kInput);
+    const uint32_t go = body.tensor("go", DType::kBool, {}, fb::TensorKind::kInput);
+    const uint32_t v = body.tensor("v", DType::kF32, {n}, fb::TensorKind::kInput);
+    const uint32_t on = body.tensor("on", DType::kBool, {}, fb::TensorKind::kOutput);
+    const uint32_t next = body.tensor("next", DType::kF32, {n}, fb::TensorKind::kOutput);
+    const uint32_t t = body.tensor("t", DType::kF32, {n}, fb::TensorKind::kArena);
+    body.tensors[t].first_use = 1;
+    body.tensors[t].last_use = 3;
+    const auto root = [&](uint32_t from, uint32_t to) {
+      body.launch(0, {body.pointer(from, false, zero), body.pointer(to, true, zero), body.number(n), body.word(uint64_t{0})},
+                  many);
+    };
+    body.strings = {"never told"};
+    body.origins = {"'unused' (Sqrt)"};
+    root(v, t);
+    body.host(fb::HostOp::kCheck, one, 0, 0, 0, {{fb::Engine::kTec, 0}});
+    root(t, next);
+    body.copy(on, zero, go, zero, one, one, zero, zero);
+    body.programs[0].faults = {fb::Fault(0, 0, 0, 0, zero), fb::Fault(1, 0, 0, 0, zero)};
+  }
+  ModelBuilder b;
+  const uint32_t n = b.symbol("N", 0, 0), zero = b.constant(0), one = b.constant(1);
+  const uint32_t x = b.tensor("x", DType::kF32, {n}, fb::TensorKind::kInput);
+  const uint32_t trips = b.tensor("trips", DType::kI64, {}, fb::TensorKind::kInput);
+  const uint32_t y = b.tensor("y", DType::kF32, {n}, fb::TensorKind::kOutput);
+  const uint32_t other = b.tensor("other", DType::kF32, {n}, fb::TensorKind::kOutput);
+  b.kernel(test::root_kernel());
+  // More records than the body has of its own.
+  const uint32_t bytes = b.mul(n, b.constant(4));
+  for (int i = 0; i < 8; ++i) b.copy(other, zero, x, zero, bytes, one, zero, zero);
+  b.host(fb::HostOp::kLoop, 0, 0);
+  b.host(fb::HostOp::kFetch, 0, 0, y);
+  b.calls = {{.bodies = {0}, .trip_count = trips, .inputs = {x}, .states = 1}};
+  b.bodies.push_back(std::move(body));
+  b.sections.push_back({fb::SectionKind::kNativeModule, 0, test::faulty_kernels()});
+  auto x_values = some_values(64);
+  x_values[5] = -1;
+  const std::vector<int64_t> shape = {64};
+  const int64_t three = 3;
+  const std::vector<TensorView> inputs = {{DType::kF32, shape, x_values.data()}, {DType::kI64, {}, &three}};
+  auto here = open(b, "host");
+  ASSERT_TRUE(here.ok()) << here.status().message();
+  const Outcome expected = run(**here, inputs);
+  ASSERT_TRUE(expected.status.ok()) << expected.status.message();
+  for (const char* device : {"delay", "remote", "x2"}) {
+    auto there = open(std::string_view(device) == "x2" ? on_x2(b) : b, device);
+    ASSERT_TRUE(there.ok()) << there.status().message();
+    for (int again = 0; again < 3; ++again) EXPECT_TRUE(run(**there, inputs) == expected) << device;
+  }
+}
+
+// Memory for each TEC is sized by the session: no launch has more TECs than the file says, whatever the target's core
+// has.
+TEST_F(DeviceSession, AFileMayAskForFewerTecsThanACoreHas) {
+  for (const auto& [asked, expected] : {std::pair{2u, 2}, {0u, 4}, {4u, 4}, {12u, 12}}) {
+    for (const bool in_one_core : {false, true}) {
+      ModelBuilder b;
+      b.target = "X2_1204";
+      b.tec_count = asked;
+      const uint32_t zero = b.constant(0), tecs = b.symbol("tecs", 0, 0, fb::SymbolKind::kTecCount);
+      const uint32_t y = b.tensor("y", DType::kI32, {tecs}, fb::TensorKind::kOutput);
+      test::KernelRow kernel = test::tecs_kernel();
+      kernel.uses_barrier = in_one_core;
+      b.launch(b.kernel(kernel), {b.pointer(y, true, zero), b.number(tecs)}, b.constant(64));
+      b.sections.push_back({fb::SectionKind::kNativeModule, 0, test::test_kernels()});
+      auto session = open(b, "x2");
+      ASSERT_TRUE(session.ok()) << session.status().message();
+      const Outcome outcome = run(**session, {});
+      ASSERT_TRUE(outcome.status.ok()) << outcome.status.message();
+      const int32_t seen = *reinterpret_cast<const int32_t*>(outcome.bytes.data());
+      EXPECT_EQ(seen, in_one_core ? std::min(expected, 4) : expected) << asked;
+      EXPECT_GE(outcome.shape[0], seen);
+    }
+  }
+}
+
 // x[8] -> y[8], both within one array of the caller's, y four elements behind x and read before it is written: as on the
 // host, which works on the array itself. What the kernel does not write stays.
 TEST_F(DeviceSession, ArgumentsOfAKernelMayOverlap) {

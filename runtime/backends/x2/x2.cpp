@@ -7,6 +7,7 @@
 // Commands are done within submit(), by the thread that submits them. That engines work side by side is a matter of
 // virtual time, for which each command says what it takes; here it would only be threads that wait for each other.
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdlib>
@@ -61,6 +62,7 @@ struct Device {
   std::mutex mutex;
   std::condition_variable changed;
   QueueTable table;
+  std::atomic<uint32_t> tecs{X2Cores::kCoreTecs};  // the most that a model's launches have
   uint32_t generation = fork_generation();
 
   // In a child made by fork() a thread may have held it that is not there.
@@ -157,7 +159,7 @@ Status Queue::launch(const aipu_device_command& command) {
     words[i] -= kFar;
   }
   const bool in_one_core = kernel.uses_barrier != 0 || kernel.shared_bytes > 0;
-  const uint32_t tecs = std::min(command.max_tecs, in_one_core ? X2Cores::kCoreTecs : module.tecs);
+  const uint32_t tecs = std::min({command.max_tecs, module.tecs, in_one_core ? X2Cores::kCoreTecs : X2Cores::kTecs});
   static_assert(sizeof(aipu_fault_record) == sizeof(aipu_device_fault));
   AIPU_RETURN_IF_ERROR(
       cores->launch({module.native.entry(command.kernel), words.data(), tecs, kernel.lsram_bytes, kernel.shared_bytes,
@@ -183,14 +185,14 @@ int open(const aipu_device_driver*, uint32_t number, const aipu_device_services*
 
 void close(void* device) { delete static_cast<Device*>(device); }
 
-void properties(void*, aipu_device_properties* result) {
+void properties(void* device, aipu_device_properties* result) {
   // Launches have all of their core's and TECs' memories; there is nothing to allocate in them.
   static constexpr aipu_device_space kSpaces[] = {{"ddr", 0, 64, 0},
                                                   {"gsram", kMachine.shared_bytes, 64, 0},
                                                   {"lsram", uint64_t{X2Cores::kTecs} * kMachine.lsram_bytes, 64, 0}};
   static constexpr aipu_device_engine kEngines[] = {
       {"tec", AIPU_DEVICE_TAKES_LAUNCHES, 1, 0}, {"dma", AIPU_DEVICE_TAKES_COPIES | AIPU_DEVICE_TAKES_TRANSFERS, 1, 0}};
-  *result = {sizeof *result, 3, kSpaces, kEngines, 2, 1, X2Cores::kTecs, 0, 0};
+  *result = {sizeof *result, 3, kSpaces, kEngines, 2, 1, static_cast<Device*>(device)->tecs, 0, 0};
 }
 
 int allocate(void*, uint32_t space, uint64_t bytes, uint64_t* address, aipu_device_error* error) {
@@ -206,7 +208,7 @@ int allocate(void*, uint32_t space, uint64_t bytes, uint64_t* address, aipu_devi
 
 void free_memory(void*, uint32_t, uint64_t address) { std::free(near(address)); }
 
-Status load_module(const aipu_device_model& model, void** result) {
+Status load_module(Device& device, const aipu_device_model& model, void** result) {
   for (uint32_t i = 0; i < model.kernel_count; ++i) {
     const aipu_device_kernel& kernel = model.kernels[i];
     if (kernel.lsram_bytes > kMachine.lsram_bytes || kernel.shared_bytes > kMachine.shared_bytes) {
@@ -223,12 +225,15 @@ Status load_module(const aipu_device_model& model, void** result) {
   if (model.tec_count != 0) module->tecs = std::min(model.tec_count, X2Cores::kTecs);
   if (model.struct_bytes > offsetof(aipu_device_model, cost_figures))
     module->figures = npu_timing::Figures::from(model.cost_figures, model.cost_figure_count);
+  uint32_t most = device.tecs;
+  while (module->tecs > most && !device.tecs.compare_exchange_weak(most, module->tecs)) {
+  }
   *result = module.release();
   return {};
 }
 
-int load(void*, const aipu_device_model* model, void** result, aipu_device_error* error) {
-  const Status status = guarded([&] { return load_module(*model, result); });
+int load(void* device, const aipu_device_model* model, void** result, aipu_device_error* error) {
+  const Status status = guarded([&] { return load_module(*static_cast<Device*>(device), *model, result); });
   return status.ok() ? 0 : tell(status, error);
 }
 
