@@ -49,10 +49,19 @@ struct TensorView {
   const void* data = nullptr;
 };
 
+// Counters of the caller's that a profile reads before and after each command.
+struct ProfileCounters {
+  static constexpr uint32_t kMost = 8;
+  uint32_t count = 0;
+  void* self = nullptr;
+  void (*read)(void* self, int64_t* values) = nullptr;  // `count` of them, which only grow
+};
+
 struct SessionOptions {
   int threads = 0;                   // 0: as many as there are CPUs; more than those is cut down
   std::shared_ptr<WorkerPool> pool;  // borrowed by several sessions, which take turns; `threads` is then ignored
   bool profile = false;              // not in a sandbox
+  ProfileCounters counters;          // of a profile: ProfileRow::counts
   bool cycles = false;               // keeps virtual time where the back end has a timing model; see Session::cycles()
   bool overlap = false;              // plays copies beside the kernels that they do not wait for; not with `cycles`
   int plan_cache = 8;                // shapes whose plans are kept
@@ -176,6 +185,9 @@ class AIPU_API Session {
     uint32_t lane = 0;       // < lanes: which of them played the sample
     // In virtual time, since the session's first run (SessionOptions::cycles); -1 cycles: not kept.
     int64_t start_cycles = 0, cycles = -1;
+    // What SessionOptions::counters have counted meanwhile. Nothing where other commands run at the same time: samples
+    // side by side (`lanes`), copies beside kernels, devices with queues of their own.
+    std::vector<int64_t> counts;
     std::vector<uint32_t> waits;  // rows, of commands that had to end before
   };
   // What the last run would take on the device that the model is compiled for, whose engines work side by side, by the

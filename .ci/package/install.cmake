@@ -52,6 +52,11 @@ foreach(target aipugb aipudump aipurun aipubench)
     aipu_libraries_at(${target} ../${AIPU_LIBRARY_FOLDER})
   endif()
 endforeach()
+# What aipubench counts with.
+if(TARGET aipu_counters)
+  install(TARGETS aipu_counters LIBRARY DESTINATION ${private} COMPONENT tools)
+  aipu_libraries_at(aipu_counters ..)
+endif()
 
 # component dev: headers, and what finds them.
 install(EXPORT aipu_runtime NAMESPACE aipu:: FILE aipu-runtime.cmake DESTINATION ${cmake_files} COMPONENT dev)
@@ -87,7 +92,7 @@ endif()
 
 # All of the above, for who builds nothing else.
 add_custom_target(aipu_package)
-foreach(target aipu_runtime aipu_backend_host aipu_backend_x2 aipu_backend_null aipu_backend_interp aipu_text aipu_signature aipu-sandbox aipugb aipudump aipurun
+foreach(target aipu_runtime aipu_backend_host aipu_backend_x2 aipu_backend_null aipu_backend_interp aipu_text aipu_signature aipu_counters aipu-sandbox aipugb aipudump aipurun
                aipubench aipu_python)
   if(TARGET ${target})
     add_dependencies(aipu_package ${target})

@@ -443,6 +443,9 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
   uint32_t threads = 1;
   if (!options.profile && time == nullptr) return carry_out(program, command, plan, step, context, call, &threads);
   TraceEvent event = {&state, program, &command, context.sample, context.lanes, threads, 0, 0, 0, 0, context.lane};
+  const ProfileCounters& counters = options.counters;
+  const bool is_counted = counters.count > 0 && context.lanes == 1 && !options.overlap;
+  if (is_counted) counters.read(counters.self, event.counts.data());
   if (options.profile) event.start_ns = now_ns() - profile_start_ns;
   event.operations = command.engine == fb::Engine::kTec ? step.operations : 0;
   event.bytes = bytes_of(command, call);
@@ -450,8 +453,16 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
                                        : carry_out(program, command, plan, step, context, call, &event.threads));
   if (!options.profile) return {};
   event.duration_ns = now_ns() - profile_start_ns - event.start_ns;
+  if (is_counted) end_counts(&event);
   context.events.push_back(event);
   return {};
+}
+
+void Session::Impl::end_counts(TraceEvent* event) const {
+  std::array<int64_t, ProfileCounters::kMost> now = {};
+  options.counters.read(options.counters.self, now.data());
+  event->count_count = options.counters.count;
+  for (uint32_t i = 0; i < event->count_count; ++i) event->counts[i] = now[i] - event->counts[i];
 }
 
 Status Session::Impl::carry_out(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan,

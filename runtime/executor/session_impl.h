@@ -259,6 +259,8 @@ struct Session::Impl {
   };
   Status run_command(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step,
                      const Context& context);
+  // From what the counters were at the beginning to what they have counted meanwhile.
+  void end_counts(TraceEvent* event) const;
   // The same without virtual time and profile.
   Status carry_out(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step,
                    const Context& context, const ::aipu::runtime::Call& call, uint32_t* threads);

@@ -78,6 +78,7 @@ Session::ProfileRow profile_row(const TraceEvent& event) {
   row.duration_ns = event.duration_ns;
   row.operations = event.operations;
   row.bytes = event.bytes;
+  row.counts.assign(event.counts.begin(), event.counts.begin() + event.count_count);
   row.lane = event.lane;
   row.start_cycles = event.start_cycles;
   row.cycles = event.cycles;

@@ -1,6 +1,7 @@
 // Profiles: rows of what the engines did, and Chrome's trace format.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -24,6 +25,8 @@ struct TraceEvent {
   int64_t bytes;
   uint32_t lane;                          // that played the sample
   int64_t start_cycles = 0, cycles = -1;  // in virtual time; -1: not kept
+  uint32_t count_count = 0;               // 0: not counted
+  std::array<int64_t, ProfileCounters::kMost> counts = {};
 };
 
 // The rows of events in the order in which they were played.

@@ -34,6 +34,7 @@ struct Options {
   int threads = 0;
   double duration = 3, rate = 0;
   uint64_t seed = 1;
+  std::vector<std::string> counters;
   bool layers = false, layers_by_time = false, all_layers = false, cycles = false, overlap = false;
 };
 
@@ -89,7 +90,17 @@ class Bench {
 
   // Runs with profiling for the duration: where the time goes.
   Result<LayerProfile> layers() {
+    std::vector<CountedEvent> events;
+    for (const std::string& text : options_.counters) {
+      AIPU_ASSIGN_OR_RETURN(CountedEvent event, CountedEvent::parse(text));
+      events.push_back(std::move(event));
+    }
+    std::optional<EventCounters> counters;
     runtime::SessionOptions session_options;
+    if (!events.empty()) {
+      AIPU_ASSIGN_OR_RETURN(counters, EventCounters::open(events));
+      session_options.counters = counters->for_profile();
+    }
     session_options.threads = options_.threads;
     options_.limits.apply(&session_options);
     session_options.profile = true;
@@ -100,7 +111,12 @@ class Bench {
     if (session_options.cycles) {
       // Of a device that has a timing model the time of this machine says nothing.
       AIPU_RETURN_IF_ERROR(session->run());
-      if (const auto cycles = session->cycles(); cycles) return layers_in_cycles(*session, *cycles);
+      if (const auto cycles = session->cycles(); cycles) {
+        if (!events.empty())
+          return unsupported(str_cat("--counters are of kernels on this machine: the layers of ", model_->target(),
+                                     " are shown in its cycles"));
+        return layers_in_cycles(*session, *cycles);
+      }
     }
     for (int i = 0; i < 3; ++i) AIPU_RETURN_IF_ERROR(session->run());
     session->clear_profile();
@@ -114,7 +130,7 @@ class Bench {
       if (runs == 1) rows = std::max<size_t>(session->profile().size(), 1);
     } while (seconds_since(start) < options_.duration && runs < kMaxRows / rows);
     LayerProfile profile = layer_profile(session->profile(), measure_machine_peak(session->threads()),
-                                         options_.layers_by_time, options_.all_layers);
+                                         options_.layers_by_time, options_.all_layers, events);
     profile.text = str_cat(options_.model, ": medians of ", runs, " runs, ", session->threads(),
                            session->threads() == 1 ? " thread, " : " threads, ", session->arena_bytes(),
                            " bytes of arena\n", profile.text);
@@ -412,6 +428,11 @@ void add_options(Tool& tool, Options& options) {
       ->group(group);
   app.add_flag("--layers-by-time", options.layers_by_time, "the same, slowest first")->group(group);
   app.add_flag("--all-layers", options.all_layers, "the same without summing up the small ones")->group(group);
+  app.add_option("--counters", options.counters,
+                 "with --layers: events to count, as libpfm4 names them; cache-misses*64 is shown in GB/s")
+      ->type_name("EVENT,...")
+      ->delimiter(',')
+      ->group(group);
   auto* cycles = app.add_flag("--cycles", options.cycles,
                               "how many cycles a run would take on the NPU: x2 estimates, interp counts")
                      ->group(group);
@@ -438,6 +459,9 @@ std::string usage_error(const Tool& tool, const Options& options) {
   if (given("--rate") && options.scenario != "server") return "--rate is of --scenario server";
   if (wants_layers(options) && given("--scenario"))
     return "--layers measures one query after the other: --scenario does not fit";
+  if (!options.counters.empty() && !wants_layers(options)) return "--counters go with --layers";
+  if (!options.counters.empty() && options.overlap)
+    return "--counters are of one command at a time: --overlap does not fit";
   if (wants_layers(options) && options.cycles) return "--cycles is of whole runs: --layers does not fit";
   return "";
 }

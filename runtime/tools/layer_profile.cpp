@@ -14,17 +14,74 @@ namespace {
 
 using Row = runtime::Session::ProfileRow;
 
+// The least width of a column of counts.
+constexpr size_t kColumn = 14;
+
+std::string padded(const std::string& text) {
+  return std::string(text.size() < kColumn ? kColumn - text.size() : 0, ' ') + text + " ";
+}
+
 struct Layer {
   Row row;
   std::vector<int64_t> durations;
+  std::vector<std::vector<int64_t>> counts;  // by event, then by run; none where a run was not counted
+  std::vector<int64_t> typical_counts;
   double nanoseconds = 0;
-  size_t order = 0;
 };
+
+int64_t take_median(std::vector<int64_t>& values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Of one more command: of a new run, or of another sample of the run at hand.
+void add_counts(const Row& row, bool is_new_run, Layer* layer) {
+  if (layer->durations.size() == 1 && is_new_run) layer->counts.resize(row.counts.size());
+  if (row.counts.size() != layer->counts.size()) layer->counts.clear();
+  for (size_t e = 0; e < layer->counts.size(); ++e) {
+    if (is_new_run) {
+      layer->counts[e].push_back(row.counts[e]);
+    } else {
+      layer->counts[e].back() += row.counts[e];
+    }
+  }
+}
+
+std::string heads(const std::vector<CountedEvent>& events) {
+  std::string text;
+  for (const CountedEvent& event : events) text += padded(event.name + (event.bytes_of_one > 0 ? " GB/s" : ""));
+  return text;
+}
+
+// A column for each event.
+std::string columns(const std::vector<int64_t>& counts, double nanoseconds, const std::vector<CountedEvent>& events) {
+  std::string text;
+  for (size_t e = 0; e < events.size(); ++e) {
+    char number[32] = "-";
+    if (!counts.empty() && events[e].bytes_of_one > 0) {
+      std::snprintf(number, sizeof number, "%.1f",
+                    static_cast<double>(counts[e]) * events[e].bytes_of_one / nanoseconds);
+    } else if (!counts.empty()) {
+      std::snprintf(number, sizeof number, "%lld", static_cast<long long>(counts[e]));
+    }
+    text += padded(number);
+  }
+  return text;
+}
+
+std::string counts_json(const std::vector<int64_t>& counts, const std::vector<CountedEvent>& events) {
+  if (events.empty()) return "";
+  std::string text;
+  for (size_t e = 0; e < counts.size(); ++e)
+    text += str_cat(e == 0 ? "" : ", ", json_string(events[e].name), ": ", counts[e]);
+  return str_cat(", \"counts\": ", counts.empty() ? "null" : str_cat("{", text, "}"));
+}
 
 std::string line(const char* share, double nanoseconds, const std::string& rates, const std::string& what) {
   char buffer[64];
   std::snprintf(buffer, sizeof buffer, "%10.1f %6s ", nanoseconds / 1e3, share);
-  return buffer + rates + " " + what + "\n";
+  return buffer + rates + what + "\n";
 }
 
 std::string percent(double part, double whole) {
@@ -50,12 +107,13 @@ std::string rates(const Layer& layer, const MachinePeak& peak) {
   return buffer;
 }
 
-std::string json_line(const Layer& layer) {
+std::string json_line(const Layer& layer, const std::vector<CountedEvent>& events) {
   return str_cat("{\"engine\": ", json_string(layer.row.engine),
                  ", \"kernel\": ", json_string(shortened(layer.row.name)),
                  ", \"nodes\": ", json_string(shortened(layer.row.origin)), ", \"command\": ", layer.row.command,
                  ", \"threads\": ", layer.row.threads, ", \"median_us\": ", layer.nanoseconds / 1e3,
-                 ", \"operations\": ", layer.row.operations, ", \"bytes\": ", layer.row.bytes, "}");
+                 ", \"operations\": ", layer.row.operations, ", \"bytes\": ", layer.row.bytes,
+                 counts_json(layer.typical_counts, events), "}");
 }
 
 // Of a command in virtual time. The samples of a batch are one layer.
@@ -143,67 +201,92 @@ LayerProfile cycle_profile(const std::vector<Row>& rows, int64_t makespan, bool 
   return profile;
 }
 
-LayerProfile layer_profile(const std::vector<Row>& rows, const MachinePeak& peak, bool by_time, bool all) {
-  std::map<std::tuple<std::string_view, std::string_view, std::string_view, uint32_t>, Layer> layers;
+namespace {
+
+// By what they are, in the order in which they have begun.
+std::vector<Layer> layers_of(const std::vector<Row>& rows) {
+  std::vector<Layer> layers;
+  std::map<std::tuple<std::string_view, std::string_view, std::string_view, uint32_t>, size_t> places;
   for (const Row& row : rows) {
-    Layer& layer = layers[{row.engine, row.name, row.origin, row.command}];
-    if (layer.durations.empty()) {
-      layer.row = row;
-      layer.order = layers.size();
-      layer.row.operations = layer.row.bytes = 0;
+    const auto [place, is_new] = places.try_emplace({row.engine, row.name, row.origin, row.command}, layers.size());
+    if (is_new) {
+      layers.push_back({row, {}, {}, {}});
+      layers.back().row.operations = layers.back().row.bytes = 0;
     }
+    Layer& layer = layers[place->second];
     // The samples of a batch are one run of the layer.
     const int64_t duration = row.duration_ns / row.lanes;
-    if (row.sample == 0 || layer.durations.empty()) {
+    const bool is_new_run = row.sample == 0 || layer.durations.empty();
+    if (is_new_run) {
       layer.durations.push_back(duration);
     } else {
       layer.durations.back() += duration;
     }
+    add_counts(row, is_new_run, &layer);
     if (layer.durations.size() == 1) {
       layer.row.operations += row.operations;
       layer.row.bytes += row.bytes;
     }
   }
-  std::vector<Layer*> sorted;
-  double total = 0;
-  double operations = 0;
-  for (auto& [key, layer] : layers) {
-    auto middle = layer.durations.begin() + static_cast<ptrdiff_t>(layer.durations.size() / 2);
-    std::nth_element(layer.durations.begin(), middle, layer.durations.end());
-    layer.nanoseconds = std::max<double>(static_cast<double>(*middle), 1);
-    total += layer.nanoseconds;
-    operations += static_cast<double>(layer.row.operations);
-    sorted.push_back(&layer);
+  for (Layer& layer : layers) {
+    layer.nanoseconds = std::max<double>(static_cast<double>(take_median(layer.durations)), 1);
+    for (std::vector<int64_t>& counts : layer.counts) layer.typical_counts.push_back(take_median(counts));
   }
-  std::sort(sorted.begin(), sorted.end(), [&](const Layer* a, const Layer* b) {
-    return by_time && a->nanoseconds != b->nanoseconds ? a->nanoseconds > b->nanoseconds : a->order < b->order;
-  });
-  char head[160];
-  std::snprintf(head, sizeof head, "machine: %.1f GFLOP/s, %.1f GB/s from memory\n%10s %6s %9s %6s %8s %6s %s\n",
-                peak.float_operations / 1e9, peak.memory_bytes / 1e9, "us", "time", "GFLOP/s", "peak", "GB/s", "memory",
-                "kernel and ONNX nodes");
+  return layers;
+}
+
+// No counts if one of them has none.
+Layer sum_of(const std::vector<Layer>& layers, size_t event_count) {
+  Layer sum;
+  sum.typical_counts.resize(event_count);
+  for (const Layer& layer : layers) {
+    sum.nanoseconds += layer.nanoseconds;
+    sum.row.operations += layer.row.operations;
+    if (layer.typical_counts.size() != sum.typical_counts.size()) sum.typical_counts.clear();
+    for (size_t e = 0; e < sum.typical_counts.size(); ++e) sum.typical_counts[e] += layer.typical_counts[e];
+  }
+  sum.nanoseconds = std::max(sum.nanoseconds, 1.0);
+  return sum;
+}
+
+}  // namespace
+
+LayerProfile layer_profile(const std::vector<Row>& rows, const MachinePeak& peak, bool by_time, bool all,
+                           const std::vector<CountedEvent>& events) {
+  std::vector<Layer> layers = layers_of(rows);
+  if (by_time) {
+    std::stable_sort(layers.begin(), layers.end(),
+                     [](const Layer& a, const Layer& b) { return a.nanoseconds > b.nanoseconds; });
+  }
+  const Layer sum = sum_of(layers, events.size());
   LayerProfile profile;
   std::string& text = profile.text;
-  text = head;
-  for (const Layer* layer : sorted) profile.json += (profile.json.empty() ? "\n    " : ",\n    ") + json_line(*layer);
+  char head[160];
+  std::snprintf(head, sizeof head, "machine: %.1f GFLOP/s, %.1f GB/s from memory\n%10s %6s %9s %6s %8s %6s ",
+                peak.float_operations / 1e9, peak.memory_bytes / 1e9, "us", "time", "GFLOP/s", "peak", "GB/s",
+                "memory");
+  text = str_cat(head, heads(events), "kernel and ONNX nodes\n");
+  const auto add_line = [&](const std::string& share, const Layer& layer, const std::string& what) {
+    text += line(share.c_str(), layer.nanoseconds,
+                 rates(layer, peak) + " " + columns(layer.typical_counts, layer.nanoseconds, events), what);
+  };
   double small = 0;
   size_t small_count = 0;
-  for (const Layer* layer : sorted) {
-    if (!all && layer->nanoseconds < total * 5e-4) {
-      small += layer->nanoseconds;
+  for (const Layer& layer : layers) {
+    profile.json += (profile.json.empty() ? "\n    " : ",\n    ") + json_line(layer, events);
+    if (!all && layer.nanoseconds < sum.nanoseconds * 5e-4) {
+      small += layer.nanoseconds;
       ++small_count;
       continue;
     }
-    text += line(percent(layer->nanoseconds, total).c_str(), layer->nanoseconds, rates(*layer, peak),
-                 str_cat(shortened(layer->row.name), layer->row.threads > 1 ? str_cat(" x", layer->row.threads) : "",
-                         "  ", shortened(layer->row.origin)));
+    add_line(percent(layer.nanoseconds, sum.nanoseconds), layer,
+             str_cat(shortened(layer.row.name), layer.row.threads > 1 ? str_cat(" x", layer.row.threads) : "", "  ",
+                     shortened(layer.row.origin)));
   }
   if (small_count > 0)
-    text += line(percent(small, total).c_str(), small, std::string(33, ' '), str_cat(small_count, " small commands"));
-  Layer sum;
-  sum.row.operations = static_cast<int64_t>(operations);
-  sum.nanoseconds = std::max(total, 1.0);
-  text += line("", total, rates(sum, peak), str_cat("all ", layers.size(), " commands"));
+    text += line(percent(small, sum.nanoseconds).c_str(), small,
+                 std::string(33, ' ') + " " + columns({}, small, events), str_cat(small_count, " small commands"));
+  add_line("", sum, str_cat("all ", layers.size(), " commands"));
   return profile;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/session.h"
+#include "runtime/tools/event_counters.h"
 #include "runtime/tools/machine_peak.h"
 
 namespace aipu::tools {
@@ -16,8 +17,9 @@ struct LayerProfile {
 
 // `rows` are the profiles of several runs of the same commands; times are medians over the runs. In order of execution,
 // or by time with `by_time`. Commands of less than 0.05 % of the time are summed up in the last line unless `all`.
+// `events` are what the session has counted: a column each, medians too.
 LayerProfile layer_profile(const std::vector<runtime::Session::ProfileRow>& rows, const MachinePeak& peak, bool by_time,
-                           bool all);
+                           bool all, const std::vector<CountedEvent>& events = {});
 
 // The same of one run in virtual time (SessionOptions::cycles): begin and end of each command in cycles, its share of
 // the run, operations per cycle, bytes of its tensors per cycle beside what the NPU's memory moves, and what bounds it:

@@ -411,8 +411,9 @@ TEST_F(DeviceSession, AFaultThatIsNoneLeavesTheBodyToBeWaitedFor) {
     body.tensors[t].first_use = 1;
     body.tensors[t].last_use = 3;
     const auto root = [&](uint32_t from, uint32_t to) {
-      body.launch(0, {body.pointer(from, false, zero), body.pointer(to, true, zero), body.number(n), body.word(uint64_t{0})},
-                  many);
+      body.launch(
+          0, {body.pointer(from, false, zero), body.pointer(to, true, zero), body.number(n), body.word(uint64_t{0})},
+          many);
     };
     body.strings = {"never told"};
     body.origins = {"'unused' (Sqrt)"};

@@ -164,6 +164,8 @@ TEST_F(CommandLine, NothingThatIsSaidIsIgnored) {
          {"aipurun chain.bin --input x=x.npy --rtol 1", "--rtol and --atol are of --expect, which is not given"},
          {"aipubench chain.bin --shape x=1x4 --rate 5", "--rate is of --scenario server"},
          {"aipubench chain.bin --shape x=1x4 --layers --scenario offline", "--scenario does not fit"},
+         {"aipubench chain.bin --shape x=1x4 --counters cycles", "--counters go with --layers"},
+         {"aipubench chain.bin --shape x=1x4 --layers --overlap --counters cycles", "--overlap does not fit"},
          {"aipubench chain.bin --shape x=1x4 --shape x=2x4", "'x' is given twice", 1},
          {"aipubench chain.bin --shape x=1x4 --json s.onnx/x", "cannot make the folder 's.onnx'", 1},
          {"aipu-make-model resnet18", "--output is required"},

@@ -757,6 +757,35 @@ TEST(Executor, ProfileHasARowPerCommand) {
   EXPECT_TRUE(session->profile().empty());
 }
 
+// A counter that each reading makes larger by what the one before it has: the difference is that of two readings.
+TEST(Executor, AProfileHasWhatCountersOfTheCallersHaveCounted) {
+  struct Readings {
+    int64_t count = 0;
+  } readings;
+  SessionOptions options;
+  options.profile = true;
+  options.threads = 1;
+  options.counters = {2, &readings, [](void* self, int64_t* values) {
+                        const int64_t count = ++static_cast<Readings*>(self)->count;
+                        values[0] = count;
+                        values[1] = count * count;
+                      }};
+  auto session = open(test::looped_chain_model(), options);
+  run(*session, counting(12), {3, 4});
+  const auto rows = session->profile();
+  ASSERT_EQ(rows.size(), 9u);  // three commands, sample by sample
+  for (int64_t i = 0; i < 9; ++i) {
+    const int64_t before = 2 * i + 1, after = before + 1;
+    EXPECT_THAT(rows[static_cast<size_t>(i)].counts, ElementsAre(1, after * after - before * before)) << i;
+  }
+  EXPECT_EQ(readings.count, 18);
+  // Whose commands run at the same time, nobody can count.
+  options.overlap = true;
+  auto beside = open(test::chain_model(), options);
+  run(*beside, counting(12), {3, 4});
+  for (const auto& row : beside->profile()) EXPECT_TRUE(row.counts.empty());
+}
+
 // One name may stand in a thousand lines.
 TEST(Executor, LongNamesAreShortened) {
   ModelBuilder b = test::chain_model();

@@ -45,6 +45,54 @@ TEST(CycleProfile, SaysWhatBoundsALayerAndHowMuchOverlaps) {
   EXPECT_THAT(profile.json, HasSubstr("\"cycles\": 1000, \"operations\": 64000, \"bytes\": 3200, \"bound\": \"tec\"}"));
 }
 
+Row counted(const char* name, uint32_t command, uint32_t sample, std::vector<int64_t> counts) {
+  Row row;
+  row.engine = "tec";
+  row.name = name;
+  row.command = command;
+  row.sample = sample;
+  row.duration_ns = 1000;
+  row.counts = std::move(counts);
+  return row;
+}
+
+// Three runs of two samples each; the sum of the samples is what a run has counted.
+TEST(LayerProfile, ShowsMediansOfWhatWasCounted) {
+  std::vector<Row> rows;
+  for (const int64_t more : {0, 5000, 1}) {
+    for (const uint32_t sample : {0u, 1u}) rows.push_back(counted("product", 0, sample, {700 + more, 40}));
+    rows.push_back(counted("sum", 1, 0, {30 + more, 2}));
+  }
+  const std::vector<CountedEvent> events = {{"cycles"}, {"cache-misses", 64}};
+  const LayerProfile profile = layer_profile(rows, {1e9, 1e9}, false, true, events);
+  EXPECT_THAT(profile.text, HasSubstr("        cycles cache-misses GB/s kernel and ONNX nodes\n"));
+  EXPECT_THAT(profile.text, HasSubstr("          1402            2.6 product"));  // 80 * 64 bytes in 2 us
+  EXPECT_THAT(profile.text, HasSubstr("            31            0.1 sum"));
+  EXPECT_THAT(profile.text, HasSubstr("          1433            1.7 all 2 commands"));
+  EXPECT_THAT(profile.json, HasSubstr("\"counts\": {\"cycles\": 1402, \"cache-misses\": 80}}"));
+}
+
+TEST(LayerProfile, SaysWhatWasNotCounted) {
+  const std::vector<Row> rows = {counted("together", 0, 0, {}), counted("alone", 1, 0, {7})};
+  const LayerProfile profile = layer_profile(rows, {1e9, 1e9}, false, true, {{"cycles"}});
+  EXPECT_THAT(profile.text, HasSubstr("             - together"));
+  EXPECT_THAT(profile.text, HasSubstr("             7 alone"));
+  EXPECT_THAT(profile.text, HasSubstr("             - all 2 commands"));
+  EXPECT_THAT(profile.json, HasSubstr("\"counts\": null}"));
+  EXPECT_EQ(layer_profile(rows, {1e9, 1e9}, false, true).json.find("counts"), std::string::npos);
+}
+
+TEST(CountedEvent, ReadsANameAndHowManyBytesEachIs) {
+  const auto plain = CountedEvent::parse("cycles:u"), wide = CountedEvent::parse("cache-misses*64");
+  ASSERT_TRUE(plain.ok() && wide.ok());
+  EXPECT_EQ(plain->name, "cycles:u");
+  EXPECT_EQ(plain->bytes_of_one, 0);
+  EXPECT_EQ(wide->name, "cache-misses");
+  EXPECT_EQ(wide->bytes_of_one, 64);
+  for (const char* bad : {"", "*64", "cycles*", "cycles*x", "cycles*-1", "cycles*64x", "cycles*nan"})
+    EXPECT_FALSE(CountedEvent::parse(bad).ok()) << bad;
+}
+
 TEST(CycleProfile, OrdersSumsUpSamplesAndHidesSmallOnes) {
   std::vector<Row> all = rows();
   all.push_back(row("tec", "product", 0, 1200, 8800, 64000, 3200));  // a second sample

@@ -153,5 +153,21 @@ TEST_F(Tools, ListsLayers) {
   EXPECT_THAT(output_, HasSubstr("all 3 commands"));
 }
 
+TEST_F(Tools, CountsEventsOfLayers) {
+  const std::string layers = "aipubench " + model_ + " --duration 0.02 --shape x=3x4 --threads 1 --layers";
+  const int code = run(layers + " --counters page-faults,task-clock --json -");
+  if (output_.find("needs") != std::string::npos || output_.find("need ") != std::string::npos) GTEST_SKIP() << output_;
+  if (output_.find("does not let") != std::string::npos) GTEST_SKIP() << output_;
+  ASSERT_EQ(code, 0) << output_;
+  const size_t counts = output_.find("\"counts\": {\"page-faults\": ");
+  ASSERT_NE(counts, std::string::npos) << output_;
+  const std::string clock = "\"task-clock\": ";
+  EXPECT_GT(std::stoll(output_.substr(output_.find(clock, counts) + clock.size())), 0) << "nanoseconds of a thread";
+  EXPECT_EQ(run(layers + " --counters no-such-event"), 1);
+  EXPECT_THAT(output_, HasSubstr("event 'no-such-event': "));
+  EXPECT_EQ(run(layers + " --counters task-clock*zero"), 1);
+  EXPECT_THAT(output_, HasSubstr("as in cache-misses*64"));
+}
+
 }  // namespace
 }  // namespace aipu::tools
