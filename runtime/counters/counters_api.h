@@ -18,8 +18,8 @@ extern "C" {
 typedef struct aipu_counters_library {
   uint32_t api_version; /* AIPU_COUNTERS_API_VERSION */
   /* Counts from now on, in the calling thread and in those that it starts later. Names as libpfm4 has them, which takes
-   * those of perf ("cycles", "page-faults") and of the processor, with modifiers (":u:k"); without them what is done for
-   * the kernel is left out. Null, and a line of at most `message_bytes` with its terminator, where there is no such
+   * those of perf ("cycles", "page-faults") and of the processor, with modifiers (":u:k"); without them what is done
+   * for the kernel is left out. Null, and a line of at most `message_bytes` with its terminator, where there is no such
    * event or the system does not let it be counted. */
   void* (*open)(const char* const* names, size_t count, char* message, size_t message_bytes);
   void (*close)(void* counters);

@@ -46,7 +46,8 @@ int open_event(const char* name, std::string* why) {
   pfm_perf_encode_arg_t encoded = {};
   encoded.attr = &attributes;
   encoded.size = sizeof encoded;
-  if (const int code = pfm_get_os_event_encoding(name, PFM_PLM3, PFM_OS_PERF_EVENT_EXT, &encoded); code != PFM_SUCCESS) {
+  if (const int code = pfm_get_os_event_encoding(name, PFM_PLM3, PFM_OS_PERF_EVENT_EXT, &encoded);
+      code != PFM_SUCCESS) {
     *why = pfm_strerror(code);
     return -1;
   }

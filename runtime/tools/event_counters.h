@@ -13,8 +13,8 @@ namespace aipu::tools {
 
 // An event to count, and how a profile shows it.
 struct CountedEvent {
-  std::string name;           // libpfm4's (runtime/counters/counters_api.h)
-  double bytes_of_one = 0;    // above 0: shown as a bandwidth, that of so many bytes for each
+  std::string name;         // libpfm4's (runtime/counters/counters_api.h)
+  double bytes_of_one = 0;  // above 0: shown as a bandwidth, that of so many bytes for each
   // "cycles", or "cache-misses*64" for bytes of each.
   static Result<CountedEvent> parse(const std::string& text);
 };

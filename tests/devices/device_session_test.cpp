@@ -410,17 +410,18 @@ TEST_F(DeviceSession, AFaultThatIsNoneLeavesTheBodyToBeWaitedFor) {
     const uint32_t t = body.tensor("t", DType::kF32, {n}, fb::TensorKind::kArena);
     body.tensors[t].first_use = 1;
     body.tensors[t].last_use = 3;
-    const auto root = [&](uint32_t from, uint32_t to) {
-      body.launch(
-          0, {body.pointer(from, false, zero), body.pointer(to, true, zero), body.number(n), body.word(uint64_t{0})},
-          many);
+    const auto root = [&](uint32_t from, uint32_t to, std::vector<fb::Wait> waits) {
+      const auto of = body.word(uint64_t{0});
+      body.launch(0, {body.pointer(from, false, zero), body.pointer(to, true, zero), body.number(n), of}, many, 0,
+                  std::move(waits));
     };
     body.strings = {"never told"};
     body.origins = {"'unused' (Sqrt)"};
-    root(v, t);
+    root(v, t, {});
     body.host(fb::HostOp::kCheck, one, 0, 0, 0, {{fb::Engine::kTec, 0}});
-    root(t, next);
-    body.copy(on, zero, go, zero, one, one, zero, zero);
+    root(t, next, {{fb::Engine::kHost, 0}});
+    body.copy(on, zero, go, zero, one, one, zero, zero, 0, {{fb::Engine::kHost, 0}});
+    body.programs[0].tec_operations = {one, body.constant(30 * 1000)};
     body.programs[0].faults = {fb::Fault(0, 0, 0, 0, zero), fb::Fault(1, 0, 0, 0, zero)};
   }
   ModelBuilder b;
@@ -464,9 +465,8 @@ TEST_F(DeviceSession, AFileMayAskForFewerTecsThanACoreHas) {
       b.tec_count = asked;
       const uint32_t zero = b.constant(0), tecs = b.symbol("tecs", 0, 0, fb::SymbolKind::kTecCount);
       const uint32_t y = b.tensor("y", DType::kI32, {tecs}, fb::TensorKind::kOutput);
-      test::KernelRow kernel = test::tecs_kernel();
-      kernel.uses_barrier = in_one_core;
-      b.launch(b.kernel(kernel), {b.pointer(y, true, zero), b.number(tecs)}, b.constant(64));
+      b.launch(b.kernel(in_one_core ? test::meet_kernel() : test::tecs_kernel()),
+               {b.pointer(y, true, zero), b.number(tecs)}, b.constant(64));
       b.sections.push_back({fb::SectionKind::kNativeModule, 0, test::test_kernels()});
       auto session = open(b, "x2");
       ASSERT_TRUE(session.ok()) << session.status().message();

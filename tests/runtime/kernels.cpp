@@ -43,14 +43,19 @@ static void tecs(Context c, Words w) {
   int* seen = (int*)w[0]; int n = (int)w[1];
   if (c->tec_id < n) seen[c->tec_id] = c->tec_count;
 }
+static void meet(Context c, Words w) {
+  c->barrier(c);
+  tecs(c, w);
+}
 static void crash(Context c, Words w) {
   volatile int zero = 0;
   ((float*)w[0])[0] = (float)(c->tec_count / zero);
 }
 static const aipu_kernel_info kKernels[] = {
   {"scale", scale, 4, 0, 0, 0}, {"add", add, 4, 0, 0, 0}, {"reverse", reverse, 3, 64, 4096, 1}, {"count", count, 3, 0, 0, 0},
-  {"positive", positive, 3, 0, 0, 0}, {"tecs", tecs, 2, 0, 0, 0}, {"crash", crash, 1, 0, 0, 0}};
-static const aipu_kernel_module kModule = {AIPU_KERNEL_ABI_VERSION_WITHOUT_FAULTS, sizeof(aipu_kernel_info), 7, kKernels};
+  {"positive", positive, 3, 0, 0, 0}, {"tecs", tecs, 2, 0, 0, 0}, {"crash", crash, 1, 0, 0, 0},
+  {"meet", meet, 2, 0, 0, 1}};
+static const aipu_kernel_module kModule = {AIPU_KERNEL_ABI_VERSION_WITHOUT_FAULTS, sizeof(aipu_kernel_info), 8, kKernels};
 const aipu_kernel_module* aipu_kernel_module_v1(void) { return &kModule; }
 )";
 
@@ -79,6 +84,7 @@ KernelRow reverse_kernel() { return {"reverse", {true, true, false}, 64, 4096, t
 KernelRow count_kernel() { return {"count", {true, true, false}, 0, 0, false, {0, 0, 32}}; }
 KernelRow positive_kernel() { return {"positive", {true, true, false}, 0, 0, false, {0, 0, 32}}; }
 KernelRow tecs_kernel() { return {"tecs", {true, false}, 0, 0, false, {0, 32}}; }
+KernelRow meet_kernel() { return {"meet", {true, false}, 0, 0, true, {0, 32}}; }
 KernelRow root_kernel() {
   KernelRow row = {"root", {true, true, false, false}, 0, 0, false, {0, 0, 32, 32}};
   row.reports_faults = true;

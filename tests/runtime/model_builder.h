@@ -166,6 +166,7 @@ KernelRow reverse_kernel();
 KernelRow count_kernel();     // (const float* x, int64* count, int n): how many are > 0
 KernelRow positive_kernel();  // (const float* x, float* y, int n): those that are > 0, in order
 KernelRow tecs_kernel();      // (int* seen, int n): seen[t] = tec_count for every TEC t < n
+KernelRow meet_kernel();      // the same, once all of them have met at a barrier
 // Of faulty_kernels(): (const float* x, float* y, int n, int code): y = x; fault `code` with an x < 0 and its position.
 KernelRow root_kernel();
 const std::vector<std::byte>& faulty_kernels();
