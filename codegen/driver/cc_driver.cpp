@@ -77,8 +77,8 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 }
 
 // posix_spawn with the program's output (stdout and stderr) in `output`; 0 or an error number.
-int spawn(const std::vector<std::string>& command, const std::string& directory, int output, bool own_group,
-          pid_t* process) {
+int spawn(const std::vector<std::string>& command, const std::string& directory, int output,
+          const posix_spawnattr_t& attributes, pid_t* process) {
   const std::vector<std::string> environment = child_environment(directory);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -86,16 +86,8 @@ int spawn(const std::vector<std::string>& command, const std::string& directory,
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, output, 1);
   posix_spawn_file_actions_adddup2(&actions, output, 2);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes,
-                           static_cast<short>(POSIX_SPAWN_SETSIGMASK | (own_group ? POSIX_SPAWN_SETPGROUP : 0)));
   const int error = ::posix_spawn(process, command[0].c_str(), &actions, &attributes, pointers(command).data(),
                                   pointers(environment).data());
-  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return error;
 }
@@ -122,8 +114,8 @@ Result<RunResult> run(const std::vector<std::string>& command, const std::string
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0)
     return io_error(fmt::format("cannot start '{}': {}", command[0], std::strerror(errno)));
-  auto child = ChildProcess::start(command[0], [&](bool own_group, pid_t* process) {
-    return spawn(command, directory, ends[1], own_group, process);
+  auto child = ChildProcess::start(command[0], [&](const posix_spawnattr_t& attributes, pid_t* process) {
+    return spawn(command, directory, ends[1], attributes, process);
   });
   ::close(ends[1]);
   RunResult result;

@@ -109,15 +109,39 @@ Result<Temporary> Temporary::create_folder(std::string_view prefix) {
   return folder;
 }
 
+namespace {
+
+class SpawnAttributes {
+ public:
+  explicit SpawnAttributes(bool own_group) {
+    ::posix_spawnattr_init(&attributes_);
+    sigset_t none;
+    sigemptyset(&none);
+    ::posix_spawnattr_setsigmask(&attributes_, &none);
+    ::posix_spawnattr_setflags(&attributes_,
+                               static_cast<short>(POSIX_SPAWN_SETSIGMASK | (own_group ? POSIX_SPAWN_SETPGROUP : 0)));
+  }
+  SpawnAttributes(const SpawnAttributes&) = delete;
+  SpawnAttributes& operator=(const SpawnAttributes&) = delete;
+  ~SpawnAttributes() { ::posix_spawnattr_destroy(&attributes_); }
+  const posix_spawnattr_t& get() const { return attributes_; }
+
+ private:
+  posix_spawnattr_t attributes_;
+};
+
+}  // namespace
+
 Result<ChildProcess> ChildProcess::start(std::string_view what, const Start& start) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   const bool own_group = all.handler == ::getpid();
+  const SpawnAttributes attributes(own_group);
   // All memory beforehand: a child that runs is known, whatever happens.
   std::set<pid_t> known = {0};
   std::string name(what);
   pid_t process = 0;
-  if (const int error = start(own_group, &process); error != 0)
+  if (const int error = start(attributes.get(), &process); error != 0)
     return io_error(str_cat("cannot start '", what, "': ", std::strerror(error)));
   auto node = known.extract(known.begin());
   node.value() = process;

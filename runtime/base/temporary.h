@@ -1,6 +1,7 @@
 // What a program would leave behind if a signal ended it: temporary files and folders, and processes at work in them.
 #pragma once
 
+#include <spawn.h>
 #include <sys/types.h>
 
 #include <functional>
@@ -33,12 +34,13 @@ class Temporary {
   std::string path_;
 };
 
-// A child process and all that it starts, ended by the signal that ends this one. `start(own_group)` returns 0 and the
-// process, or an error number; with `own_group` the child has to lead a process group of its own, so that its children
-// can be ended with it. Without handle_ending_signals() it stays in the group of its parent.
+// A child process and all that it starts, ended by the signal that ends this one. `start` spawns it with the attributes
+// that it is given, and returns 0 and the process, or an error number. By them the child blocks no signal, and leads a
+// process group of its own, so that its children can be ended with it; without handle_ending_signals() it stays in the
+// group of its parent.
 class ChildProcess {
  public:
-  using Start = std::function<int(bool own_group, pid_t* process)>;
+  using Start = std::function<int(const posix_spawnattr_t& attributes, pid_t* process)>;
   static Result<ChildProcess> start(std::string_view what, const Start& start);
   // Exit code, or 128 + signal. Once.
   Result<int> wait();

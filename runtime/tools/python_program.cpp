@@ -66,20 +66,12 @@ Status cannot_start(const PythonProgram& program, const Command& command, int er
                                   "; AIPU_PYTHON chooses the interpreter"));
 }
 
-int spawn(Command& command, bool silent, bool own_group, pid_t* process) {
+int spawn(Command& command, bool silent, const posix_spawnattr_t& attributes, pid_t* process) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   if (silent) posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes,
-                           static_cast<short>(POSIX_SPAWN_SETSIGMASK | (own_group ? POSIX_SPAWN_SETPGROUP : 0)));
   const int error =
       ::posix_spawnp(process, command.words[0].c_str(), &actions, &attributes, command.pointers.data(), environ);
-  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return error;
 }
@@ -99,8 +91,8 @@ Status become(const PythonProgram& program) {
 Result<int> run_child(const PythonProgram& program, bool silent) {
   Command command(program);
   int failed = 0;
-  auto child = ChildProcess::start(command.words[0], [&](bool own_group, pid_t* process) {
-    failed = spawn(command, silent, own_group, process);
+  auto child = ChildProcess::start(command.words[0], [&](const posix_spawnattr_t& attributes, pid_t* process) {
+    failed = spawn(command, silent, attributes, process);
     return failed;
   });
   if (!child.ok()) return failed != 0 ? cannot_start(program, command, failed) : std::move(child).status();

@@ -60,10 +60,7 @@ TEST_F(Temporaries, FoldersGoWithAllThatIsInThem) {
   handle_ending_signals();
   auto folder = Temporary::create_folder("busy");
   if (!folder.ok() || !write_file_atomically(folder->path() + "/file", "x", Sync::kNo).ok()) ::_exit(3);
-  const auto start = [&](bool own_group, pid_t* process) {
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, own_group ? POSIX_SPAWN_SETPGROUP : 0);
+  const auto start = [&](const posix_spawnattr_t& attributes, pid_t* process) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, held, 9);
