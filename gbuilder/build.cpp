@@ -6,8 +6,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cstring>
-#include <map>
+#include <deque>
 #include <memory>
 #include <mutex>
 
@@ -18,14 +17,13 @@
 #include "codegen/tir/on_chip_memory.h"
 #include "codegen/tir/text.h"
 #include "frontend/ir/compass_ir.h"
-#include "frontend/onnx/import.h"
 #include "gbuilder/assumption_checks.h"
 #include "gbuilder/build_options.h"
 #include "gbuilder/dsl_call_files.h"
 #include "gbuilder/evaluator.h"
 #include "gbuilder/file/dump.h"
 #include "gbuilder/file/encode.h"
-#include "gbuilder/fix_shapes.h"
+#include "gbuilder/import_model.h"
 #include "gbuilder/plan/memory_plan.h"
 #include "gbuilder/plan/place_concats.h"
 #include "gbuilder/plan/plan.h"
@@ -47,17 +45,23 @@ namespace aipu::gbuilder {
 
 namespace {
 
-// What would be an error about something else further on.
-Status check_model(const std::string& model) {
-  // A file that cannot be read is the importer's to tell.
-  const auto file = MappedFile::open(model);
-  if (!file.ok()) return {};
-  constexpr size_t kIdentifier = 8;  // behind the size of the tables and the place of the first one
-  const auto bytes = file->bytes();
-  if (bytes.size() > kIdentifier + 4 && std::memcmp(bytes.data() + kIdentifier, "AIPU", 4) == 0)
-    return invalid_argument(fmt::format("{}: is an aipu.bin already; run it with aipurun", model));
-  return {};
-}
+// A model of the file, on its way.
+struct Entry {
+  Entry(const EntryOptions& entry_options, const std::string& folder) : options(entry_options), dump(folder) {}
+
+  const EntryOptions& options;
+  Dumper dump;
+  std::string name;  // what it is asked for by, in a file of several
+  ImportedModel model;
+  std::string compass_ir;  // of the graph as imported
+  Unit unit;
+  size_t kernels_end = 0;  // it and those before it use the kernels until there
+  Plan plan;
+  Recording recording;
+
+  graph::Graph& graph() const { return *model.graph; }
+  Status in_model(Status status) const { return std::move(status).context(options.model); }
+};
 
 // What the stages hand on to each other.
 class Builder {
@@ -67,6 +71,8 @@ class Builder {
   Result<BuildReport> run() {
     Status status = run_stages();
     if (status.ok()) status = dump_.status();
+    for (const Entry& entry : entries_)
+      if (status.ok()) status = entry.dump.status();
     if (!status.ok()) {
       if (status.code() == ErrorCode::kInternal) status = write_reproducer(std::move(status));
       return status;
@@ -81,7 +87,7 @@ class Builder {
     AIPU_RETURN_IF_ERROR(prepare());
     constexpr std::array<Stage, kStages.size()> kFunctions = {
         &Builder::import,     &Builder::run_graph_passes, &Builder::partition, &Builder::setup,
-        &Builder::lower,      &Builder::compile,          &Builder::plan,      &Builder::record,
+        &Builder::lower,      &Builder::compile,          &Builder::plan,      &Builder::each<&Builder::record>,
         &Builder::encode_file};
     for (size_t i = 0; i < kStages.size(); ++i) {
       AIPU_RETURN_IF_ERROR(go_on({.stage = kStages[i].first}));
@@ -94,15 +100,32 @@ class Builder {
           kStages[i].first == "passes" && !options_.stop_after.empty() && is_graph_pass(options_.stop_after);
       if (options_.stop_after == kStages[i].first || stopped_in_passes) {
         report_.stopped_after = options_.stop_after;
-        report_.graph_text = graph::print_graph(*graph_);
+        for (const Entry& entry : entries_) report_.graph_text += graph::print_graph(entry.graph());
         break;
       }
     }
     return {};
   }
 
+  // A stage that takes one model after the other.
+  template <auto kStage>
+  Status each() {
+    for (Entry& entry : entries_) AIPU_RETURN_IF_ERROR((this->*kStage)(entry));
+    return {};
+  }
+
+  // What several models of a file are dumped to.
+  static std::string folder_of(const std::string& folder, const std::string& entry) {
+    return folder.empty() || entry.empty() ? folder : folder + "/" + entry;
+  }
+
   Status prepare() {
     AIPU_RETURN_IF_ERROR(check_options(options_));
+    AIPU_ASSIGN_OR_RETURN(const auto names, entry_names(options_));
+    const auto all = entries_of(options_);
+    for (size_t e = 0; e < all.size(); ++e)
+      entries_.emplace_back(*all[e], folder_of(options_.dump_ir, all.size() > 1 ? names[e] : "")).name = names[e];
+    if (all.size() > 1) report_.entry_names = names;
     // Better now than after all the work.
     if (!options_.output.empty()) AIPU_RETURN_IF_ERROR(prepare_output(options_.output));
     for (const char* extension : {".txt", ".bin"})
@@ -153,46 +176,21 @@ class Builder {
   }
 
   Status import() {
-    frontend::ImportOptions import_options;
-    import_options.strings = strings_;
-    import_options.ops = registry_.ops();
-    import_options.warnings = &report_.warnings;
-    import_options.constant_inputs = options_.constant_inputs;
-    import_options.exposed = options_.exposed;
-    import_options.description = &description_;
-    for (const std::string& shape : options_.shapes)
-      AIPU_RETURN_IF_ERROR(frontend::parse_shape_option(shape, &import_options.shapes));
-    for (const std::string& length : options_.sequence_lengths)
-      AIPU_RETURN_IF_ERROR(frontend::parse_sequence_length_option(length, &import_options.sequence_lengths));
-    AIPU_RETURN_IF_ERROR(parse_processing(options_, &import_options));
-    AIPU_RETURN_IF_ERROR(check_model(options_.model));
-    if (options_.weights.empty() && !options_.model.ends_with(".txt")) {
-      AIPU_ASSIGN_OR_RETURN(graph_, frontend::import_onnx(options_.model, import_options));
-    } else {
-      if (!options_.exposed.empty())
-        return invalid_argument(
-            fmt::format("{}: --expose is for ONNX models; in Compass IR outputs are written as such", options_.model));
-      if (!options_.preprocess.empty() || !options_.postprocess.empty())
-        return invalid_argument(fmt::format("{}: --preprocess and --postprocess are for ONNX models", options_.model));
-      auto graph = frontend::import_compass_ir(options_.model, weights_path(options_), registry_.ops());
-      if (!graph.ok()) return without_weights(std::move(graph).status());
-      graph_ = std::move(*graph);
-      AIPU_RETURN_IF_ERROR(in_model(fix_shapes(import_options.shapes, graph_.get())));
-    }
-    frontend::CompassIr ir = frontend::write_compass_ir(*graph_, !options_.emit_ir.empty());
-    compass_ir_ = std::move(ir.text);
-    if (!options_.emit_ir.empty()) {
-      if (strings_->texts().size() > 1)
+    for (Entry& entry : entries_) {
+      std::vector<std::string> warnings;
+      AIPU_ASSIGN_OR_RETURN(entry.model, import_model(entry.options, registry_, &warnings));
+      for (const std::string& warning : warnings)
+        report_.warnings.push_back(entries_.size() > 1 ? entry.options.model + ": " + warning : warning);
+      frontend::CompassIr ir = frontend::write_compass_ir(entry.graph(), !options_.emit_ir.empty());
+      entry.compass_ir = std::move(ir.text);
+      graphs_.push_back(&entry.graph());
+      if (options_.emit_ir.empty()) continue;
+      if (entry.model.strings->texts().size() > 1)
         return unsupported(fmt::format("{}: Compass IR has no place for the model's strings", options_.model));
-      AIPU_RETURN_IF_ERROR(write_file_atomically(options_.emit_ir + ".txt", compass_ir_));
+      AIPU_RETURN_IF_ERROR(write_file_atomically(options_.emit_ir + ".txt", entry.compass_ir));
       AIPU_RETURN_IF_ERROR(write_file_atomically(options_.emit_ir + ".bin", ir.weights));
     }
     return {};
-  }
-
-  Status without_weights(Status status) const {
-    if (!weights_path(options_).empty() || status.code() != ErrorCode::kInvalidModel) return status;
-    return {status.code(), status.message() + " (no weights are given, and there is no .bin file beside it)"};
   }
 
   Status run_graph_passes() {
@@ -200,22 +198,25 @@ class Builder {
     graph::PassContext context;
     context.evaluator = evaluator_.get();
     context.has_byte_products = target_.dot_products != tir::DotProducts::kNone;
-    AIPU_RETURN_IF_ERROR(in_model(read_precision(&context)));
+    if (Status status = read_precision(&context); !status.ok()) return std::move(status).context(options_.model);
     graph::RunOptions run_options;
-    run_options.dump_dir = options_.dump_ir;
     for (const std::string& name : options_.disabled_passes) {
       if (is_graph_pass(name)) run_options.disabled.push_back(name);
       if (is_lowering_pass(name)) disabled_lowering_.push_back(name);
     }
     if (is_graph_pass(options_.stop_after)) run_options.stop_after = options_.stop_after;
-    if (dump_.enabled()) AIPU_RETURN_IF_ERROR(make_folder(options_.dump_ir));
-    AIPU_RETURN_IF_ERROR(in_model(graph::run_passes(*graph_, graph::graph_pipeline(), context, run_options)));
-    if (options_.precision == kInt8 && !has_int8_products(*graph_)) {
-      return in_model(invalid_argument(
-          "--precision int8: no product of this model multiplies 8-bit integers; quantising it takes typical inputs: "
-          "aipugb --quantize DATA, quantize= of aipu.build"));
+    for (Entry& entry : entries_) {
+      run_options.dump_dir = entry.dump.folder();
+      if (dump_.enabled()) AIPU_RETURN_IF_ERROR(make_folder(run_options.dump_dir));
+      AIPU_RETURN_IF_ERROR(
+          entry.in_model(graph::run_passes(entry.graph(), graph::graph_pipeline(), context, run_options)));
+      if (options_.precision == kInt8 && !has_int8_products(entry.graph())) {
+        return entry.in_model(invalid_argument(
+            "--precision int8: no product of this model multiplies 8-bit integers; quantising it takes typical "
+            "inputs: aipugb --quantize DATA, quantize= of aipu.build"));
+      }
+      report_.nodes += entry.graph().topological_order().size();
     }
-    report_.nodes = graph_->topological_order().size();
     return {};
   }
 
@@ -225,23 +226,25 @@ class Builder {
     }
     if (options_.precision_file.empty()) return {};
     AIPU_ASSIGN_OR_RETURN(context->precision_rules, read_precision_file(options_.precision_file));
-    const std::string unused = unused_rule(*graph_, context->precision_rules);
+    const std::string unused = unused_rule(graphs_, context->precision_rules);
     if (unused.empty()) return {};
     return invalid_argument(
         fmt::format("{}: the pattern '{}' fits no name of a node", options_.precision_file, unused));
   }
 
   Status partition() {
-    unit_.graph = graph_.get();
-    AIPU_RETURN_IF_ERROR(partition(&unit_));
-    user_plugins_.warn_of_unused(*graph_, claim_target());
-    if (dump_.enabled()) dump_.write("groups.txt", groups_text(unit_));
+    for (Entry& entry : entries_) {
+      entry.unit.graph = &entry.graph();
+      AIPU_RETURN_IF_ERROR(entry.in_model(partition(&entry.unit)));
+      if (dump_.enabled()) entry.dump.write("groups.txt", groups_text(entry.unit));
+    }
+    user_plugins_.warn_of_unused(graphs_, claim_target());
     return {};
   }
 
   Status partition(Unit* unit) {
     auto groups = registry_.partition(*unit->graph, claim_target());
-    if (!groups.ok()) return in_model(std::move(groups).status());
+    if (!groups.ok()) return std::move(groups).status();
     for (graph::Group& group : *groups) {
       for (const auto& subgraph : unit->graph->node(group.anchor).subgraphs) {
         Unit& body = unit->bodies[group.anchor].emplace_back();
@@ -257,8 +260,12 @@ class Builder {
 
   Status setup() {
     KernelTable table(target_);
-    AIPU_RETURN_IF_ERROR(setup(&unit_, &table));
-    if (dump_.enabled() && !tilings_.empty()) dump_.write("tilings.txt", tilings_);
+    for (Entry& entry : entries_) {
+      tilings_.clear();
+      AIPU_RETURN_IF_ERROR(entry.in_model(setup(&entry.unit, &table)));
+      entry.kernels_end = table.size();
+      if (dump_.enabled() && !tilings_.empty()) entry.dump.write("tilings.txt", tilings_);
+    }
     kernels_ = std::move(table).take();
     report_.kernels = kernels_.size();
     return {};
@@ -272,8 +279,8 @@ class Builder {
       kernels::SetupContext context(graph, planned.group, target_, registry_.templates());
       const auto set_up = [&] { return kernels::PluginRegistry::plugin_of(planned.group).setup(context); };
       if (Status status = graph::catch_attribute_error(set_up); !status.ok()) {
-        return in_model(std::move(status).context(
-            fmt::format("node {}: plugin '{}'", graph::origins_text(origins), planned.group.owner->name())));
+        return std::move(status).context(
+            fmt::format("node {}: plugin '{}'", graph::origins_text(origins), planned.group.owner->name()));
       }
       check_assumptions(&context);
       planned.faults = context.faults();
@@ -311,9 +318,14 @@ class Builder {
     AIPU_RETURN_IF_ERROR(go_on({"lower", done, kernels_.size(), "kernels"}));
     for (size_t k = 0; k < kernels_.size(); ++k) {
       for (const auto& [name, text] : dumps[k]) dump_.write(name, text);
-      AIPU_RETURN_IF_ERROR(in_model(std::move(statuses[k])));
+      AIPU_RETURN_IF_ERROR(entry_of_kernel(k).in_model(std::move(statuses[k])));
     }
     return {};
+  }
+
+  // The first that uses it.
+  const Entry& entry_of_kernel(size_t k) const {
+    return *std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return k < entry.kernels_end; });
   }
 
   Status lower_kernel(size_t k, std::vector<std::pair<std::string, std::string>>* dumps) {
@@ -348,7 +360,7 @@ class Builder {
   Status compile() {
     if (!sources_.empty()) {
       auto compiled = tir::compile_kernels(sources_, target_, compile_options_);
-      if (!compiled.ok()) return in_model(std::move(compiled).status());
+      if (!compiled.ok()) return std::move(compiled).status().context(options_.model);
       compiled_ = std::move(*compiled);
     }
     report_.compiled_units = static_cast<size_t>(compiled_.compiled_units);
@@ -384,48 +396,75 @@ class Builder {
   }
 
   Status plan() {
-    auto plan = this->plan(unit_, false);
-    if (!plan.ok()) return in_model(std::move(plan).status());
-    plan_ = std::move(*plan);
-    if (strings_->texts().size() > 1) plan_.string_pool = strings_->texts();
-    plan_.fast_math = options_.fast_math;
-    plan_.description = description_.text;
-    plan_.properties = description_.metadata;
-    for (const frontend::PortList& list : description_.lists) {
-      plan_.lists.push_back({list.name, list.is_input, static_cast<uint8_t>(list.kind), !list.present,
-                             static_cast<uint32_t>(list.first), static_cast<uint32_t>(list.count)});
+    std::vector<Plan*> plans;
+    for (Entry& entry : entries_) {
+      AIPU_RETURN_IF_ERROR(plan(entry));
+      plans.push_back(&entry.plan);
     }
-    report_.commands = plan_.programs[0].commands.size();
-    report_.constant_bytes = plan_.constant_bytes;
-    dump_.write("plan.txt", dump_.enabled() ? print_plan(plan_) : "");
-    if (const auto memory = plan_memory(plan_); memory.ok()) {
-      report_.has_memory_plan = true;
-      report_.arena_bytes = memory->arena_bytes;
-      report_.arena_lower_bound_bytes = memory->lower_bound_bytes;
-      if (dump_.enabled()) dump_.write("memory.txt", print_memory_plan(plan_, *memory));
-    }
+    lay_out_constants(plans);
+    report_.constant_bytes = plans.front()->constant_bytes;
+    for (Entry& entry : entries_) report_memory(entry);
     return {};
   }
 
-  Status record() {
+  Status plan(Entry& entry) {
+    auto plan = this->plan(entry.unit, false);
+    if (!plan.ok()) return entry.in_model(std::move(plan).status());
+    entry.plan = std::move(*plan);
+    if (entry.model.strings->texts().size() > 1) entry.plan.string_pool = entry.model.strings->texts();
+    entry.plan.fast_math = options_.fast_math;
+    entry.plan.description = entry.model.description.text;
+    entry.plan.properties = entry.model.description.metadata;
+    for (const frontend::PortList& list : entry.model.description.lists) {
+      entry.plan.lists.push_back({list.name, list.is_input, static_cast<uint8_t>(list.kind), !list.present,
+                                  static_cast<uint32_t>(list.first), static_cast<uint32_t>(list.count)});
+    }
+    report_.commands += entry.plan.programs[0].commands.size();
+    return {};
+  }
+
+  void report_memory(Entry& entry) {
+    const bool is_first = &entry == &entries_.front();
+    entry.dump.write("plan.txt", dump_.enabled() ? print_plan(entry.plan) : "");
+    const auto memory = plan_memory(entry.plan);
+    report_.has_memory_plan = memory.ok() && (is_first || report_.has_memory_plan);
+    if (!memory.ok()) return;
+    if (is_first || memory->arena_bytes > report_.arena_bytes) {
+      report_.arena_bytes = memory->arena_bytes;
+      report_.arena_lower_bound_bytes = memory->lower_bound_bytes;
+    }
+    if (dump_.enabled()) entry.dump.write("memory.txt", print_memory_plan(entry.plan, *memory));
+  }
+
+  Status record(Entry& entry) {
     std::array<std::string, kEngineCount> text;
     RecordOptions record_options;
     record_options.check = options_.verify;
     if (dump_.enabled()) record_options.dump = &text;
-    auto recording = record_plan(plan_, record_options);
-    if (!recording.ok()) return in_model(std::move(recording).status());
-    recording_ = std::move(*recording);
+    auto recording = record_plan(entry.plan, record_options);
+    if (!recording.ok()) return entry.in_model(std::move(recording).status());
+    entry.recording = std::move(*recording);
     for (size_t e = 0; e < text.size() && dump_.enabled(); ++e) {
-      dump_.write(fmt::format("commands.{}.txt", engine_name(static_cast<Engine>(e))), text[e]);
+      entry.dump.write(fmt::format("commands.{}.txt", engine_name(static_cast<Engine>(e))), text[e]);
     }
     return {};
   }
 
+  EncodeEntry encoded(const Entry& entry) const {
+    EncodeEntry result;
+    result.entry_name = entry.name;
+    result.plan = &entry.plan;
+    result.recording = &entry.recording;
+    if (options_.strip) return result;
+    result.compass_ir = entry.compass_ir;
+    result.debug = graph::print_graph(entry.graph());
+    return result;
+  }
+
   Status encode_file() {
     if (options_.output.empty()) return {};
-    EncodeInput input;
-    input.plan = &plan_;
-    input.recording = &recording_;
+    EncodeInput input{encoded(entries_.front())};
+    for (size_t e = 1; e < entries_.size(); ++e) input.more_entries.push_back(encoded(entries_[e]));
     input.backend = target_.backend;
     if (target_.costs) input.cost_figures = target_.costs->numbers();
     input.required_cpu_features = target_.cpu_features;
@@ -433,8 +472,6 @@ class Builder {
     if (!options_.strip) {
       for (const tir::KernelSource& source : sources_) input.tir.push_back(tir::print_module(source.lowered));
       input.c_code = compiled_.c_code;
-      input.compass_ir = compass_ir_;
-      input.debug = graph::print_graph(*graph_);
     }
     input.jobs = options_.jobs;
     input.sign = options_.sign;
@@ -445,13 +482,14 @@ class Builder {
 
   graph::ClaimTarget claim_target() const { return {target_.name, options_.fast_math}; }
 
-  Status in_model(Status status) const { return std::move(status).context(options_.model); }
-
   Status write_reproducer(Status status) const {
-    if (options_.output.empty() || graph_ == nullptr) return status;
+    if (options_.output.empty() || graphs_.empty()) return status;
     const std::string folder = options_.output + ".repro";
     Dumper repro(folder);
-    repro.write("graph.txt", graph::print_graph(*graph_));
+    for (size_t e = 0; e < graphs_.size(); ++e) {
+      const std::string inner = entries_.size() > 1 ? entries_[e].name + "/" : "";
+      repro.write(inner + "graph.txt", graph::print_graph(*graphs_[e]));
+    }
     repro.write("error.txt", status.message() + "\n");
     repro.write("command.txt", options_.command_line + "\n");
     if (!repro.status().ok()) return status;
@@ -469,18 +507,13 @@ class Builder {
   kernels::PluginRegistry registry_ = kernels::PluginRegistry::with_builtins();
   UserPlugins user_plugins_{&registry_, &report_.warnings};
   std::unique_ptr<graph::Evaluator> evaluator_;
-  std::shared_ptr<graph::StringTable> strings_ = std::make_shared<graph::StringTable>();
-  std::unique_ptr<graph::Graph> graph_;
-  frontend::ModelDescription description_;
-  std::string compass_ir_;  // of the graph as imported
+  std::deque<Entry> entries_;
+  std::vector<const graph::Graph*> graphs_;  // of the entries, once they are imported
   std::vector<std::string> disabled_lowering_;
-  Unit unit_;
-  std::string tilings_;  // notes of the groups, for the dump
+  std::string tilings_;  // notes of an entry's groups, for the dump
   std::vector<PlanKernel> kernels_;
   std::vector<tir::KernelSource> sources_;
   tir::CompiledModule compiled_;
-  Plan plan_;
-  Recording recording_;
 };
 
 }  // namespace

@@ -24,25 +24,34 @@ struct Progress {
 
 // The stages, in order; --stop-after takes these names and those of graph passes.
 //   import, passes, partition, setup, lower, compile, plan, record, encode
-struct BuildOptions {
-  std::string model;    // ONNX, or Compass IR text
-  std::string weights;  // of Compass IR text; "" = beside it, with the extension .bin
-  std::string output;   // "" = nothing is written
-  std::string target;   // "" = host; of the call of a DSL kernel, what that was compiled for
-  // trade accuracy for speed: Winograd's F(4x4, 3x3); not in constants, which are computed as always
-  bool fast_math = false;
-  std::string precision;       // what products multiply: "" (or fp32), bf16, int8 (the model is quantised already)
-  std::string precision_file;  // by name of node, see gbuilder/precision.h
-  // Without what only people and the interpreter read: C, TIR, Compass IR, the graph's text.
-  bool strip = false;
+// A model of the file that is made, and what is asked for it alone.
+struct EntryOptions {
+  // What the runtime is asked for it by. "": its file's name without the extension, or, of a file with one model, as that
+  // is called.
+  std::string entry;
+  std::string model;                          // ONNX, or Compass IR text
+  std::string weights;                        // of Compass IR text; "" = beside it, with the extension .bin
   std::vector<std::string> shapes;            // NAME=1x3x224x224
   std::vector<std::string> sequence_lengths;  // NAME=3, NAME=none
   // Graph inputs of an ONNX model that become constants (frontend::ImportOptions::constant_inputs).
   std::map<std::string, graph::ConstantPtr> constant_inputs;
   std::vector<std::string> exposed;  // values of an ONNX model that become outputs (frontend::ImportOptions::exposed)
   std::vector<std::string> preprocess, postprocess;  // nodes around an ONNX model (frontend/onnx/processing.h)
-  std::vector<std::string> plugins;                  // files
-  std::vector<std::string> target_plugins;           // libraries of targets, see load_targets()
+};
+
+// The file, and its first model.
+struct BuildOptions : EntryOptions {
+  std::vector<EntryOptions> more_entries;  // further models of the file, which share constants and kernels with it
+  std::string output;                      // "" = nothing is written
+  std::string target;                      // "" = host; of the call of a DSL kernel, what that was compiled for
+  // trade accuracy for speed: Winograd's F(4x4, 3x3); not in constants, which are computed as always
+  bool fast_math = false;
+  std::string precision;       // what products multiply: "" (or fp32), bf16, int8 (the model is quantised already)
+  std::string precision_file;  // by name of node, see gbuilder/precision.h
+  // Without what only people and the interpreter read: C, TIR, Compass IR, the graph's text.
+  bool strip = false;
+  std::vector<std::string> plugins;         // files
+  std::vector<std::string> target_plugins;  // libraries of targets, see load_targets()
   // Operators that are in no file: what messages call them, and the text of a `.py` plugin.
   std::vector<std::pair<std::string, std::string>> plugin_texts;
   std::string emit_c;                         // folder for the generated C
@@ -69,6 +78,7 @@ struct GroupReport {
   std::vector<std::pair<std::string, graph::Dim>> multiply_adds;  // by ONNX operator, of nodes that have some
 };
 
+// Of all models of the file together, but for arenas, which are those of the model with the largest.
 struct BuildReport {
   std::vector<std::pair<std::string, double>> stage_seconds;
   std::vector<std::string> warnings;
@@ -78,7 +88,8 @@ struct BuildReport {
   std::vector<GroupReport> group_list;
   size_t nodes = 0, groups = 0, launches = 0, kernels = 0, compiled_units = 0, translation_units = 0, commands = 0;
   uint64_t constant_bytes = 0, file_bytes = 0;
-  bool has_memory_plan = false;  // sizes are known without inputs
+  std::vector<std::string> entry_names;  // of a file with several models
+  bool has_memory_plan = false;          // sizes are known without inputs
   int64_t arena_bytes = 0, arena_lower_bound_bytes = 0;
 };
 
@@ -96,10 +107,10 @@ Status check_options(const BuildOptions& options);
 
 // The weights of Compass IR text: IR.bin beside IR.txt unless given; "" where there are none, which is fine for a text
 // without constants.
-std::string weights_path(const BuildOptions& options);
+std::string weights_path(const EntryOptions& options);
 
-// Errors are one line and start with the model's name. An internal error leaves <output>.repro/ behind: the last good
-// graph and the command line.
+// Errors are one line and start with the file of the model at fault; nothing is written then. An internal error leaves
+// <output>.repro/ behind: the last good graph and the command line.
 Result<BuildReport> build_model(const BuildOptions& options);
 
 // The graph passes, the stages and the operator plugins, for --print-pipeline.

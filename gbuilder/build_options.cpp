@@ -19,6 +19,25 @@ namespace aipu::gbuilder {
 
 namespace {
 
+// For command lines, in which a colon or an equals sign ends it, and for folders.
+bool is_entry_name(const std::string& name) {
+  return !name.empty() && name.front() != '.' && name.front() != '-' &&
+         std::none_of(name.begin(), name.end(), [](unsigned char c) {
+           return c < 0x20 || c == 0x7f ||
+                  std::string_view(":=/\\").find(static_cast<char>(c)) != std::string_view::npos;
+         });
+}
+
+Status check_entry(const EntryOptions& options) {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const std::string& shape : options.shapes) AIPU_RETURN_IF_ERROR(frontend::parse_shape_option(shape, &shapes));
+  std::map<std::string, int64_t> lengths;
+  for (const std::string& length : options.sequence_lengths)
+    AIPU_RETURN_IF_ERROR(frontend::parse_sequence_length_option(length, &lengths));
+  frontend::ImportOptions processing;
+  return parse_processing(options, &processing);
+}
+
 bool is_stage(const std::string& name) {
   return std::any_of(kStages.begin(), kStages.end(), [&](const auto& stage) { return stage.first == name; });
 }
@@ -40,7 +59,36 @@ bool is_lowering_pass(const std::string& name) {
   return std::find(passes.begin(), passes.end(), name) != passes.end();
 }
 
-Status parse_processing(const BuildOptions& options, frontend::ImportOptions* parsed) {
+std::vector<const EntryOptions*> entries_of(const BuildOptions& options) {
+  std::vector<const EntryOptions*> entries = {&options};
+  for (const EntryOptions& entry : options.more_entries) entries.push_back(&entry);
+  return entries;
+}
+
+Result<std::vector<std::string>> entry_names(const BuildOptions& options) {
+  const auto entries = entries_of(options);
+  std::map<std::string, const EntryOptions*> known;
+  std::vector<std::string> names;
+  for (const EntryOptions* entry : entries) {
+    std::string name = entry->entry;
+    if (name.empty() && entries.size() > 1) name = std::filesystem::path(entry->model).stem().string();
+    names.push_back(name);
+    if (name.empty() && entries.size() == 1) break;
+    if (!is_entry_name(name)) {
+      return invalid_argument(
+          fmt::format("{}: '{}' is no name of an entry, which begins with no dot or dash and has no ':', '=' or '/' in "
+                      "it; give another one: --entry NAME={}",
+                      entry->model, name, entry->model));
+    }
+    if (const auto [other, is_new] = known.emplace(name, entry); !is_new)
+      return invalid_argument(
+          fmt::format("two models are called '{}', {} and {}; give one another name: --entry NAME={}", name,
+                      other->second->model, entry->model, entry->model));
+  }
+  return names;
+}
+
+Status parse_processing(const EntryOptions& options, frontend::ImportOptions* parsed) {
   for (const std::string& text : options.preprocess) {
     AIPU_ASSIGN_OR_RETURN(auto one, frontend::parse_preprocess(text));
     parsed->preprocess.push_back(std::move(one));
@@ -68,17 +116,14 @@ Status check_options(const BuildOptions& options) {
     return invalid_argument(
         fmt::format("--precision: expected fp32, bf16, int8 or mixed, found '{}'", options.precision));
   }
-  std::map<std::string, std::vector<int64_t>> shapes;
-  for (const std::string& shape : options.shapes) AIPU_RETURN_IF_ERROR(frontend::parse_shape_option(shape, &shapes));
-  std::map<std::string, int64_t> lengths;
-  for (const std::string& length : options.sequence_lengths)
-    AIPU_RETURN_IF_ERROR(frontend::parse_sequence_length_option(length, &lengths));
-  frontend::ImportOptions processing;
-  AIPU_RETURN_IF_ERROR(parse_processing(options, &processing));
+  AIPU_RETURN_IF_ERROR(entry_names(options).status());
+  if (!options.more_entries.empty() && !options.emit_ir.empty())
+    return invalid_argument("--emit-ir is for one model at a time");
+  for (const EntryOptions* entry : entries_of(options)) AIPU_RETURN_IF_ERROR(check_entry(*entry));
   return {};
 }
 
-std::string weights_path(const BuildOptions& options) {
+std::string weights_path(const EntryOptions& options) {
   if (!options.weights.empty()) return options.weights;
   const std::filesystem::path beside = std::filesystem::path(options.model).replace_extension(".bin");
   std::error_code error;

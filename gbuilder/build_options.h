@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "frontend/onnx/import.h"
 #include "gbuilder/build.h"
@@ -31,7 +32,14 @@ const std::string& target_name(const BuildOptions& options);
 bool is_graph_pass(const std::string& name);
 bool is_lowering_pass(const std::string& name);
 
+// The models of the file; the options outlive the result.
+std::vector<const EntryOptions*> entries_of(const BuildOptions& options);
+
+// What they are asked for by, of a file with several; "" of a file's only model that nobody has given a name. An error
+// where that is no name, or two have one.
+Result<std::vector<std::string>> entry_names(const BuildOptions& options);
+
 // Adds what --preprocess and --postprocess ask for.
-Status parse_processing(const BuildOptions& options, frontend::ImportOptions* parsed);
+Status parse_processing(const EntryOptions& options, frontend::ImportOptions* parsed);
 
 }  // namespace aipu::gbuilder

@@ -150,7 +150,8 @@ class ArgumentBinder {
 
 // What an option changes on the road of a model, and would change nothing here.
 Status check_no_other_options(const BuildOptions& options) {
-  const std::pair<bool, std::string_view> given[] = {{!options.shapes.empty(), "--shape"},
+  const std::pair<bool, std::string_view> given[] = {{!options.more_entries.empty(), "a second model"},
+                                                     {!options.shapes.empty(), "--shape"},
                                                      {options.fast_math, "--fast-math"},
                                                      {!options.precision.empty(), "--precision"},
                                                      {!options.precision_file.empty(), "--precision-file"},

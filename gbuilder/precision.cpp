@@ -52,13 +52,14 @@ bool any_node(const graph::Graph& graph, const Test& test) {
 
 }  // namespace
 
-std::string unused_rule(const graph::Graph& graph, const std::vector<graph::PrecisionRule>& rules) {
+std::string unused_rule(std::span<const graph::Graph* const> graphs, const std::vector<graph::PrecisionRule>& rules) {
   for (const graph::PrecisionRule& rule : rules) {
-    const bool used = any_node(graph, [&](const graph::Graph&, const graph::Node& node) {
+    const auto fits = [&](const graph::Graph&, const graph::Node& node) {
       return std::any_of(node.origins.begin(), node.origins.end(),
                          [&](const graph::Origin& origin) { return fits_pattern(rule.pattern, origin.name); });
-    });
-    if (!used) return rule.pattern;
+    };
+    if (std::none_of(graphs.begin(), graphs.end(), [&](const graph::Graph* graph) { return any_node(*graph, fits); }))
+      return rule.pattern;
   }
   return "";
 }

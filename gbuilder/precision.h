@@ -1,6 +1,7 @@
 // What products multiply, as command lines and files say it.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +21,8 @@ Result<graph::Precision> parse_precision(std::string_view name);
 // Empty lines and those that begin with # say nothing. Errors name the file and the line.
 Result<std::vector<graph::PrecisionRule>> read_precision_file(const std::string& path);
 
-// The first pattern that fits no node of the graph or of one within; "" if there is none.
-std::string unused_rule(const graph::Graph& graph, const std::vector<graph::PrecisionRule>& rules);
+// The first pattern that fits no node of the graphs or of those within; "" if there is none.
+std::string unused_rule(std::span<const graph::Graph* const> graphs, const std::vector<graph::PrecisionRule>& rules);
 
 // Whether some product multiplies 8-bit integers.
 bool has_int8_products(const graph::Graph& graph);

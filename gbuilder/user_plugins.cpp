@@ -24,26 +24,30 @@ Status UserPlugins::load(const std::string& file, const std::function<Status()>&
   return {};
 }
 
-void UserPlugins::warn_of_unused(const graph::Graph& graph, const graph::ClaimTarget& target) {
+void UserPlugins::warn_of_unused(std::span<const graph::Graph* const> graphs, const graph::ClaimTarget& target) {
   const auto present = registry_.user_claimers();
   for (const UserPlugin& plugin : plugins_) {
     const auto is_used = [&](const graph::Claimer* claimer) {
       return registry_.was_used(claimer) || std::find(present.begin(), present.end(), claimer) == present.end();
     };
     if (std::any_of(plugin.claimers.begin(), plugin.claimers.end(), is_used)) continue;
-    std::string reason = "the model has no node that it claims";
-    const std::vector<graph::NodeId> nodes = graph.topological_order();
-    if (std::any_of(nodes.begin(), nodes.end(),
-                    [&](graph::NodeId id) { return plugin.values.contains(graph.node(id).op); }))
-      continue;
-    for (const graph::NodeId id : nodes) {
-      const std::string refusal = refusal_of(plugin, graph, id, target);
-      if (refusal.empty()) continue;
-      reason = fmt::format("node {}: {}", graph::origins_text(graph.node(id).origins), refusal);
-      break;
-    }
-    warnings_.push_back(fmt::format("plugin '{}' is not used: {}", plugin.file, reason));
+    if (const std::string reason = why_unused(plugin, graphs, target); !reason.empty())
+      warnings_.push_back(fmt::format("plugin '{}' is not used: {}", plugin.file, reason));
   }
+}
+
+std::string UserPlugins::why_unused(const UserPlugin& plugin, std::span<const graph::Graph* const> graphs,
+                                    const graph::ClaimTarget& target) {
+  std::string reason;
+  for (const graph::Graph* graph : graphs) {
+    for (const graph::NodeId id : graph->topological_order()) {
+      if (plugin.values.contains(graph->node(id).op)) return "";
+      if (!reason.empty()) continue;
+      if (const std::string refusal = refusal_of(plugin, *graph, id, target); !refusal.empty())
+        reason = fmt::format("node {}: {}", graph::origins_text(graph->node(id).origins), refusal);
+    }
+  }
+  return reason.empty() ? "the model has no node that it claims" : reason;
 }
 
 std::string UserPlugins::refusal_of(const UserPlugin& plugin, const graph::Graph& graph, graph::NodeId id,

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,8 @@ class UserPlugins {
 
   Status load(const std::string& file, const std::function<Status()>& load);
 
-  // Once the model is partitioned. Said in a warning: why a file that the user has named does nothing for it.
-  void warn_of_unused(const graph::Graph& graph, const graph::ClaimTarget& target);
+  // Once the models are partitioned. Said in a warning: why a file that the user has named does nothing for them.
+  void warn_of_unused(std::span<const graph::Graph* const> graphs, const graph::ClaimTarget& target);
 
  private:
   // A plugin file of the user's, and what it registered.
@@ -32,6 +33,9 @@ class UserPlugins {
   };
   // What one of its plugins says against a node; empty: none of its business.
   static std::string refusal_of(const UserPlugin& plugin, const graph::Graph& graph, graph::NodeId id,
+                                const graph::ClaimTarget& target);
+  // Why it claims no node of theirs; "": it need not.
+  static std::string why_unused(const UserPlugin& plugin, std::span<const graph::Graph* const> graphs,
                                 const graph::ClaimTarget& target);
 
   kernels::PluginRegistry& registry_;

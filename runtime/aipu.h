@@ -139,6 +139,9 @@ typedef struct aipu_load_options {
   /* Refuse files that are not signed (aipugb --sign) with the private half of this public key: the path of a PEM file,
    * or the text of one. The file is copied then. Null: no signature is asked for. Needs libaipu_signature.so. */
   const char* trusted_key;
+  /* Of a file with several models (aipugb A.onnx B.onnx) the one to load, see aipu_model_entry_name(); null: the first.
+   * AIPU_NOT_FOUND where there is none of that name. */
+  const char* entry;
 } aipu_load_options;
 
 /* How to make a session. Set it to zero, then struct_bytes; null is all zero. Later versions append fields. The limits
@@ -213,6 +216,15 @@ AIPU_C_API aipu_status aipu_model_load_with(const char* path, const aipu_load_op
 AIPU_C_API aipu_status aipu_model_load_bytes(const void* bytes, size_t size, const char* backend, aipu_model** model);
 AIPU_C_API void aipu_model_retain(aipu_model* model);  /* null is fine */
 AIPU_C_API void aipu_model_release(aipu_model* model); /* null is fine */
+
+/* A file may hold several models, which share constants and kernels: what they are asked for by, in the order of the
+ * file; of a file with one model, what that is called. The name lives as long as the model, and is "" for what is not
+ * there. */
+AIPU_C_API uint32_t aipu_model_entry_count(const aipu_model* model);
+AIPU_C_API const char* aipu_model_entry_name(const aipu_model* model, uint32_t index);
+/* Another model of the file, which is neither read nor checked again: all of them work on one mapping, which goes with
+ * the last of them. `entry` null: the first. With a sandbox each has a process of its own. */
+AIPU_C_API aipu_status aipu_model_entry_open(const aipu_model* model, const char* entry, aipu_model** opened);
 
 AIPU_C_API uint32_t aipu_model_input_count(const aipu_model* model);
 AIPU_C_API uint32_t aipu_model_output_count(const aipu_model* model);

@@ -149,6 +149,7 @@ struct LoadOptions {
   double time_limit_seconds = 0;
   bool sandbox = false;
   std::optional<std::string> trusted_key;  // an empty one is no key, and an error
+  std::string entry;                       // of a file with several models; empty: the first
 };
 
 // Immutable; copies share one model, and any number of threads may use it.
@@ -163,6 +164,7 @@ class Model {
     given.time_limit_seconds = options.time_limit_seconds;
     given.sandbox = options.sandbox;
     given.trusted_key = options.trusted_key ? options.trusted_key->c_str() : nullptr;
+    given.entry = options.entry.empty() ? nullptr : options.entry.c_str();
     aipu_model* model = nullptr;
     detail::check(aipu_model_load_with(path.c_str(), &given, &model));
     take(model);
@@ -171,6 +173,21 @@ class Model {
   static Model from_bytes(const void* bytes, size_t size, const std::string& backend = "") {
     aipu_model* model = nullptr;
     detail::check(aipu_model_load_bytes(bytes, size, backend.empty() ? nullptr : backend.c_str(), &model));
+    Model result;
+    result.take(model);
+    return result;
+  }
+
+  // What the models of the file are asked for by, in its order.
+  std::vector<std::string> entries() const {
+    std::vector<std::string> result;
+    for (uint32_t i = 0; i < aipu_model_entry_count(get()); ++i) result.emplace_back(aipu_model_entry_name(get(), i));
+    return result;
+  }
+  // One of them, on the same mapping of the file. AIPU_NOT_FOUND where there is none of that name.
+  Model open(const std::string& entry) const {
+    aipu_model* model = nullptr;
+    detail::check(aipu_model_entry_open(get(), entry.c_str(), &model));
     Model result;
     result.take(model);
     return result;

@@ -90,8 +90,10 @@ struct LoadOptions {
   std::string trusted_key;
   // Refuse back ends that do not promise memory safety, whatever the kernels do.
   bool only_safe_backends = false;
-  // Refuse files with tensors of strings or operations on them, as a sandbox cannot pass them on.
+  // Refuse models with tensors of strings or operations on them, as a sandbox cannot pass them on.
   bool no_strings = false;
+  // Of a file with several models the one that is loaded (Model::entries()); empty: the first.
+  std::string entry;
 
   // For files from people one does not trust; see SECURITY.md.
   static LoadOptions untrusted() {
@@ -110,6 +112,9 @@ AIPU_API Status check_backend(std::string_view backend, std::string_view target)
 namespace detail {
 struct ModelState;
 }
+namespace sandbox {
+class Model;
+}
 
 class AIPU_API Model {
  public:
@@ -125,6 +130,10 @@ class AIPU_API Model {
   const std::string& backend() const;
   // One line about a sandbox that contains less than it should on this system; "" if there is nothing to say.
   const std::string& warning() const;
+  // What the models of the file are asked for by, in its order; they share constants and kernels.
+  std::span<const std::string> entries() const;
+  // One of them, empty: the first. Nothing is loaded again; but in a sandbox each is a process of its own.
+  Result<std::shared_ptr<const Model>> open(std::string_view entry) const;
   std::span<const TensorSpec> inputs() const;
   std::span<const TensorSpec> outputs() const;
   const ModelDescription& description() const;
@@ -135,11 +144,12 @@ class AIPU_API Model {
   const detail::ModelState& state() const { return *state_; }
 
  private:
-  explicit Model(std::unique_ptr<detail::ModelState> state);
+  explicit Model(std::shared_ptr<const detail::ModelState> state);
   static Result<std::shared_ptr<const Model>> finish(std::unique_ptr<detail::ModelState> state,
                                                      const LoadOptions& options, Meter& meter);
   static Result<std::shared_ptr<const Model>> in_sandbox(int descriptor, const LoadOptions& options);
-  std::unique_ptr<detail::ModelState> state_;
+  static Result<std::shared_ptr<const Model>> in_sandbox(std::unique_ptr<const sandbox::Model> model);
+  std::shared_ptr<const detail::ModelState> state_;  // and with it those of the whole file
 };
 
 }  // namespace aipu::runtime

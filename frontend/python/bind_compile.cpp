@@ -188,6 +188,7 @@ py::dict build_report(const gbuilder::BuildReport& report) {
   py::dict result;
   result["target"] = report.target;
   result["warnings"] = report.warnings;
+  if (!report.entry_names.empty()) result["entries"] = report.entry_names;
   result["nodes"] = report.nodes;
   result["groups"] = report.groups;
   result["launches"] = report.launches;
@@ -333,21 +334,20 @@ void bind_compile(py::module_& module) {
       py::arg("op"), py::arg("operand"),
       "Whether one of ONNX's own operators may read an operand rounded to few bits where a layer beside it does.");
   bind_kernels(module);
-  using gbuilder::BuildOptions;
-  py::class_<BuildOptions>(module, "BuildOptions", "What build_model() is asked for.")
+  using gbuilder::EntryOptions;
+  py::class_<EntryOptions>(module, "EntryOptions", "A model of the file, and what is asked for it alone.")
       .def(py::init<>())
-      .def_readwrite("model", &BuildOptions::model)
-      .def_readwrite("weights", &BuildOptions::weights)
-      .def_readwrite("output", &BuildOptions::output)
-      .def_readwrite("target", &BuildOptions::target)
-      .def_readwrite("shapes", &BuildOptions::shapes, "NAME=1x3x224x224")
-      .def_readwrite("exposed", &BuildOptions::exposed, "names or patterns with *")
-      .def_readwrite("preprocess", &BuildOptions::preprocess, "NAME:uint8,nhwc,mean=0.5")
-      .def_readwrite("postprocess", &BuildOptions::postprocess, "NAME:softmax,topk=5")
-      .def_readwrite("sequence_lengths", &BuildOptions::sequence_lengths, "NAME=3, NAME=none")
+      .def_readwrite("entry", &EntryOptions::entry, "what the runtime is asked for it by")
+      .def_readwrite("model", &EntryOptions::model)
+      .def_readwrite("weights", &EntryOptions::weights)
+      .def_readwrite("shapes", &EntryOptions::shapes, "NAME=1x3x224x224")
+      .def_readwrite("exposed", &EntryOptions::exposed, "names or patterns with *")
+      .def_readwrite("preprocess", &EntryOptions::preprocess, "NAME:uint8,nhwc,mean=0.5")
+      .def_readwrite("postprocess", &EntryOptions::postprocess, "NAME:softmax,topk=5")
+      .def_readwrite("sequence_lengths", &EntryOptions::sequence_lengths, "NAME=3, NAME=none")
       .def(
           "add_constant",
-          [](BuildOptions& options, const std::string& name, const std::string& type, std::vector<int64_t> shape,
+          [](EntryOptions& options, const std::string& name, const std::string& type, std::vector<int64_t> shape,
              const std::string& bytes) {
             const std::span<const std::byte> data = std::as_bytes(std::span(bytes));
             const auto dtype = parse_dtype(type);
@@ -356,7 +356,13 @@ void bind_compile(py::module_& module) {
             if (constant == nullptr) throw py::value_error("constants['" + name + "']: cannot be a constant");
             options.constant_inputs[name] = std::move(constant);
           },
-          py::arg("name"), py::arg("dtype"), py::arg("shape"), py::arg("bytes"), "An input that becomes a constant.")
+          py::arg("name"), py::arg("dtype"), py::arg("shape"), py::arg("bytes"), "An input that becomes a constant.");
+  using gbuilder::BuildOptions;
+  py::class_<BuildOptions, EntryOptions>(module, "BuildOptions", "What build_model() is asked for.")
+      .def(py::init<>())
+      .def_readwrite("more_entries", &BuildOptions::more_entries, "further models of the file")
+      .def_readwrite("output", &BuildOptions::output)
+      .def_readwrite("target", &BuildOptions::target)
       .def_readwrite("plugins", &BuildOptions::plugins)
       .def_readwrite("plugin_texts", &BuildOptions::plugin_texts)
       .def_readwrite("emit_c", &BuildOptions::emit_c)

@@ -355,6 +355,7 @@ void bind_runtime(py::module_& module) {
   py::class_<LoadOptions>(module, "LoadOptions", "How a model is loaded.")
       .def(py::init<>())
       .def_readwrite("backend", &LoadOptions::backend)
+      .def_readwrite("entry", &LoadOptions::entry)
       .def_readwrite("verify", &LoadOptions::verify_all)
       .def_readwrite("copy", &LoadOptions::copy)
       .def_readwrite("sandbox", &LoadOptions::sandbox)
@@ -383,6 +384,21 @@ void bind_runtime(py::module_& module) {
            py::arg("path"), py::arg("options"), py::arg("limits"))
       .def_property_readonly(
           "name", [](const NativeModel& m) { return m.model->name(); }, "What the model is called.")
+      .def_property_readonly(
+          "entries",
+          [](const NativeModel& m) {
+            return std::vector<std::string>(m.model->entries().begin(), m.model->entries().end());
+          },
+          "What the models of the file are asked for by.")
+      .def(
+          "open",
+          [](const NativeModel& m, const std::string& entry) {
+            const py::gil_scoped_release released;
+            auto model = m.model->open(entry);
+            const py::gil_scoped_acquire acquired;
+            return NativeModel{value_or_throw(std::move(model)), m.session_options};
+          },
+          py::arg("entry"), "Another model of the file.")
       .def_property_readonly(
           "target", [](const NativeModel& m) { return m.model->target(); }, "What it was compiled for.")
       .def_property_readonly(

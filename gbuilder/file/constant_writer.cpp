@@ -23,15 +23,17 @@ struct Chunk {
   size_t padding = 0;          // zeros in front
 };
 
-// By their places; those that several tensors of the plan and its bodies share, once.
-std::vector<const PlanTensor*> constants_of(const Plan& plan) {
-  std::vector<const PlanTensor*> constants;
+void collect_constants(const Plan& plan, std::vector<const PlanTensor*>* constants) {
   for (const PlanTensor& tensor : plan.tensors) {
-    if (tensor.kind == TensorKind::kConstant) constants.push_back(&tensor);
+    if (tensor.kind == TensorKind::kConstant) constants->push_back(&tensor);
   }
-  for (const Plan& body : plan.bodies) {
-    for (const PlanTensor* constant : constants_of(body)) constants.push_back(constant);
-  }
+  for (const Plan& body : plan.bodies) collect_constants(body, constants);
+}
+
+// By their places; those that several tensors of the plans and their bodies share, once.
+std::vector<const PlanTensor*> constants_of(std::span<const Plan* const> plans) {
+  std::vector<const PlanTensor*> constants;
+  for (const Plan* plan : plans) collect_constants(*plan, &constants);
   const auto place = [](const PlanTensor* tensor) { return tensor->offset_bytes; };
   std::ranges::stable_sort(constants, {}, place);
   // Constants without bytes share the place of the next one.
@@ -44,11 +46,12 @@ std::vector<const PlanTensor*> constants_of(const Plan& plan) {
   return constants;
 }
 
-Result<std::vector<Chunk>> cut(const Plan& plan) {
+// `end`: of the section.
+Result<std::vector<Chunk>> cut(std::span<const Plan* const> plans, uint64_t end) {
   std::vector<Chunk> chunks;
   uint64_t position = 0;
-  for (const PlanTensor* entry : constants_of(plan)) {
-    const PlanTensor& tensor = *entry;
+  for (const PlanTensor* placed : constants_of(plans)) {
+    const PlanTensor& tensor = *placed;
     if (tensor.constant == nullptr || tensor.offset_bytes < position ||
         tensor.offset_bytes - position >= sizeof(kZeros)) {
       return internal_error(str_cat("constant '", tensor.name, "' has no place in the constants section"));
@@ -63,7 +66,7 @@ Result<std::vector<Chunk>> cut(const Plan& plan) {
       position = tensor.offset_bytes + first + chunk;
     }
   }
-  if (plan.constant_bytes < position || plan.constant_bytes - position > sizeof(kZeros)) {
+  if (end < position || end - position > sizeof(kZeros)) {
     return internal_error("the constants section has another size than its constants");
   }
   return chunks;
@@ -171,8 +174,9 @@ class Turns {
 
 }  // namespace
 
-Result<Hash128> write_constants(const Plan& plan, const AtomicFile& file, uint64_t begin, int jobs) {
-  AIPU_ASSIGN_OR_RETURN(const std::vector<Chunk> chunks, cut(plan));
+Result<Hash128> write_constants(std::span<const Plan* const> plans, const AtomicFile& file, uint64_t begin, int jobs) {
+  const uint64_t section_bytes = plans.front()->constant_bytes;
+  AIPU_ASSIGN_OR_RETURN(const std::vector<Chunk> chunks, cut(plans, section_bytes));
   // Chunks are made, and full blocks written, side by side; in between they are hashed and put together in their order,
   // by the thread whose turn it is.
   Hasher hasher;
@@ -219,7 +223,7 @@ Result<Hash128> write_constants(const Plan& plan, const AtomicFile& file, uint64
   AIPU_RETURN_IF_ERROR(std::move(failure));
   const uint64_t end = chunks.empty() ? 0 : chunks.back().offset + chunks.back().size;
   std::vector<BlockWriter::Block> full;
-  take(std::span(kZeros, plan.constant_bytes - end), &full);
+  take(std::span(kZeros, section_bytes - end), &full);
   full.push_back(writer.take_held());
   for (BlockWriter::Block& block : full) AIPU_RETURN_IF_ERROR(writer.write(std::move(block)));
   return hasher.digest();

@@ -2,15 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "gbuilder/plan/plan.h"
 #include "runtime/base/file.h"
 
 namespace aipu::gbuilder {
 
-// Writes the constants of the plan to where their offsets say, counted from `begin`, and returns the hash of the whole
-// section, padding included. Half a megabyte at a time is made (if it is deferred), hashed and copied to the block that
-// is written next, while it is in the cache, on up to `jobs` threads (0: one per CPU).
-Result<Hash128> write_constants(const Plan& plan, const AtomicFile& file, uint64_t begin, int jobs);
+// Writes the constants of the plans of a file, one at least, to where their offsets say, counted from `begin`, what
+// several share once. Returns the hash of the whole section, padding included. Half a megabyte at a time is made (if it
+// is deferred), hashed and copied to the block that is written next, while it is in the cache, on up to `jobs` threads
+// (0: one per CPU).
+Result<Hash128> write_constants(std::span<const Plan* const> plans, const AtomicFile& file, uint64_t begin, int jobs);
 
 }  // namespace aipu::gbuilder

@@ -30,6 +30,7 @@ class Decoder {
   Decoder(const fb::Model& model, std::span<const std::byte> blobs) : model_(model), blobs_(blobs) {}
 
   Result<DecodedModel> run() {
+    result_.entry_name = text(model_.entry_name() != nullptr ? model_.entry_name() : model_.model_name());
     result_.producer = text(model_.producer());
     result_.backend = text(model_.backend());
     if (model_.cost_figures() != nullptr)
@@ -76,6 +77,12 @@ class Decoder {
         // Nesting is bounded by the verifier of the tables.
         AIPU_ASSIGN_OR_RETURN(DecodedModel body, Decoder(*model_.bodies()->Get(i), blobs_).run());
         plan_.bodies.push_back(std::move(body.plan));
+      }
+    }
+    if (model_.entries() != nullptr) {
+      for (const fb::Model* entry : *model_.entries()) {
+        AIPU_ASSIGN_OR_RETURN(DecodedModel decoded, Decoder(*entry, blobs_).run());
+        result_.more_entries.push_back(std::move(decoded));
       }
     }
     result_.plan = std::move(plan_);
@@ -268,6 +275,16 @@ void share_kernels(Plan* plan) {
   }
 }
 
+// And so have the other models of the file, which have its constants too.
+void share_with_entries(DecodedModel* model) {
+  share_kernels(&model->plan);
+  for (DecodedModel& entry : model->more_entries) {
+    entry.plan.kernels = model->plan.kernels;
+    entry.plan.constant_bytes = model->plan.constant_bytes;
+    share_with_entries(&entry);
+  }
+}
+
 }  // namespace
 
 const DecodedSection* DecodedModel::section(SectionKind kind, uint32_t index) const {
@@ -275,6 +292,12 @@ const DecodedSection* DecodedModel::section(SectionKind kind, uint32_t index) co
     if (section.kind == kind && section.index == index) return &section;
   }
   return nullptr;
+}
+
+std::vector<const DecodedModel*> DecodedModel::entries() const {
+  std::vector<const DecodedModel*> all = {this};
+  for (const DecodedModel& entry : more_entries) all.push_back(&entry);
+  return all;
 }
 
 Result<DecodedModel> decode(std::span<const std::byte> file) {
@@ -287,12 +310,13 @@ Result<DecodedModel> decode(std::span<const std::byte> file) {
   if (!flatbuffers::BufferHasIdentifier(data, fb::ModelIdentifier(), true))
     return invalid_model("not an aipu.bin: the identifier is missing");
   if (root_bytes > bytes.size() - kSealBytes) return invalid_model("the file ends before its tables do");
-  flatbuffers::Verifier verifier(data, root_bytes, 16, 10'000'000);
+  constexpr uint32_t kMostNested = 17;  // as the runtime takes them
+  flatbuffers::Verifier verifier(data, root_bytes, kMostNested, 10'000'000);
   if (!fb::VerifySizePrefixedModelBuffer(verifier)) return invalid_model("the tables of the file are damaged");
   const uint64_t blobs_begin = std::min<uint64_t>((root_bytes + 63) / 64 * 64, bytes.size() - kSealBytes);
   const auto blobs = bytes.subspan(blobs_begin, bytes.size() - kSealBytes - blobs_begin);
   AIPU_ASSIGN_OR_RETURN(DecodedModel model, Decoder(*fb::GetSizePrefixedModel(data), blobs).run());
-  share_kernels(&model.plan);
+  share_with_entries(&model);
   if (const auto block = signature_block(file); !block.empty()) {
     for (const std::byte byte : block.first(kSignerKeyBytes))
       model.signer += fmt::format("{:02x}", std::to_integer<unsigned>(byte));

@@ -13,6 +13,7 @@ class Dumper {
  public:
   explicit Dumper(std::string folder) : folder_(std::move(folder)) {}
   bool enabled() const { return !folder_.empty(); }
+  const std::string& folder() const { return folder_; }
   // `name` may have folders in it.
   void write(const std::string& name, std::string_view text);
   const Status& status() const { return status_; }

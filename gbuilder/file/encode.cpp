@@ -43,6 +43,12 @@ struct Blob {
   Hash128 hash;
 };
 
+std::vector<const EncodeEntry*> entries_of(const EncodeInput& input) {
+  std::vector<const EncodeEntry*> entries = {&input};
+  for (const EncodeEntry& entry : input.more_entries) entries.push_back(&entry);
+  return entries;
+}
+
 std::vector<Blob> list_blobs(const EncodeInput& input) {
   std::vector<Blob> blobs;
   const auto add = [&](SectionKind kind, uint32_t index, std::span<const std::byte> bytes) {
@@ -54,8 +60,11 @@ std::vector<Blob> list_blobs(const EncodeInput& input) {
   add(SectionKind::kNativeModule, 0, input.native_module);
   for (uint32_t k = 0; k < input.tir.size(); ++k) add(SectionKind::kTir, k, std::as_bytes(std::span(input.tir[k])));
   add(SectionKind::kC, 0, std::as_bytes(std::span(input.c_code)));
-  add(SectionKind::kCompassIr, 0, std::as_bytes(std::span(input.compass_ir)));
-  add(SectionKind::kDebug, 0, std::as_bytes(std::span(input.debug)));
+  const auto entries = entries_of(input);
+  for (uint32_t e = 0; e < entries.size(); ++e)
+    add(SectionKind::kCompassIr, e, std::as_bytes(std::span(entries[e]->compass_ir)));
+  for (uint32_t e = 0; e < entries.size(); ++e)
+    add(SectionKind::kDebug, e, std::as_bytes(std::span(entries[e]->debug)));
   uint64_t offset = 0;
   for (Blob& blob : blobs) {
     blob.offset = offset;
@@ -67,10 +76,12 @@ std::vector<Blob> list_blobs(const EncodeInput& input) {
 // Translates a plan and its recording to FlatBuffers, table by table.
 class ModelBuilder {
  public:
-  ModelBuilder(flatbuffers::FlatBufferBuilder& builder, const Plan& plan, const Recording& recording)
-      : builder_(builder), plan_(plan), recording_(recording) {}
+  // `entry_name`: "" of what has none.
+  ModelBuilder(flatbuffers::FlatBufferBuilder& builder, const Plan& plan, const Recording& recording,
+               std::string_view entry_name = {})
+      : builder_(builder), plan_(plan), recording_(recording), entry_name_(entry_name) {}
 
-  // `file` and `blobs`: of the outermost model; null for bodies.
+  // `file` and `blobs`: of the outermost model; null for bodies and other entries.
   flatbuffers::Offset<fb::Model> build(const EncodeInput* file, const std::vector<Blob>* blobs) {
     // Children come before parents; the order is fixed, so equal plans give equal bytes.
     const auto producer = builder_.CreateString(file != nullptr ? "aipu 0.1.0" : "");
@@ -106,10 +117,14 @@ class ModelBuilder {
     const auto text_calls = plan_.text_calls.empty() ? decltype(build_text_calls())() : build_text_calls();
     const auto string_pool = plan_.string_pool.empty() ? decltype(builder_.CreateVectorOfStrings(plan_.string_pool))()
                                                        : builder_.CreateVectorOfStrings(plan_.string_pool);
+    const auto entry_name = entry_name_.empty() ? flatbuffers::Offset<flatbuffers::String>()
+                                                : builder_.CreateString(entry_name_.data(), entry_name_.size());
+    const auto entries =
+        file == nullptr || file->more_entries.empty() ? decltype(build_entries(*file))() : build_entries(*file);
     return fb::CreateModel(builder_, 1, producer, model_name, target, features, plan_.tec_count, sections, expressions,
                            symbols, tensors, inputs, outputs, kernels, arguments, waits, programs, strings, origins,
                            plan_.fast_math, batch_loops, calls, bodies, backend, description, properties, lists, costs,
-                           text_calls, string_pool, plan_.core_count);
+                           text_calls, string_pool, plan_.core_count, entry_name, entries);
   }
 
  private:
@@ -257,6 +272,13 @@ class ModelBuilder {
     return builder_.CreateVector(rows);
   }
 
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Model>>> build_entries(const EncodeInput& file) {
+    std::vector<flatbuffers::Offset<fb::Model>> rows;
+    for (const EncodeEntry& entry : file.more_entries)
+      rows.push_back(ModelBuilder(builder_, *entry.plan, *entry.recording, entry.entry_name).build(nullptr, nullptr));
+    return builder_.CreateVector(rows);
+  }
+
   flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Program>>> build_programs() {
     std::vector<flatbuffers::Offset<fb::Program>> rows;
     for (const RecordedProgram& program : recording_.programs) {
@@ -290,16 +312,17 @@ class ModelBuilder {
   flatbuffers::FlatBufferBuilder& builder_;
   const Plan& plan_;
   const Recording& recording_;
+  const std::string_view entry_name_;
 };
 
-// Translates the plan and the recording to FlatBuffers, table by table.
+// Translates the plans and their recordings to FlatBuffers, table by table.
 class RootBuilder {
  public:
   RootBuilder(const EncodeInput& input, const std::vector<Blob>& blobs) : input_(input), blobs_(blobs) {}
 
   std::span<const std::byte> build() {
-    builder_.FinishSizePrefixed(ModelBuilder(builder_, *input_.plan, *input_.recording).build(&input_, &blobs_),
-                                fb::ModelIdentifier());
+    ModelBuilder model(builder_, *input_.plan, *input_.recording, input_.entry_name);
+    builder_.FinishSizePrefixed(model.build(&input_, &blobs_), fb::ModelIdentifier());
     return std::as_bytes(std::span(builder_.GetBufferPointer(), builder_.GetSize()));
   }
 
@@ -331,6 +354,8 @@ std::string_view section_kind_name(SectionKind kind) {
 
 Result<EncodeReport> encode(const EncodeInput& input, const std::string& path) {
   std::vector<Blob> blobs = list_blobs(input);
+  std::vector<const Plan*> plans;
+  for (const EncodeEntry* entry : entries_of(input)) plans.push_back(entry->plan);
   const uint64_t root_bytes = RootBuilder(input, blobs).build().size();
   const uint64_t blobs_begin = aligned(root_bytes);
   AIPU_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
@@ -338,7 +363,7 @@ Result<EncodeReport> encode(const EncodeInput& input, const std::string& path) {
   for (Blob& blob : blobs) {
     end = blobs_begin + blob.offset + blob.size;
     if (blob.kind == SectionKind::kConstants) {
-      AIPU_ASSIGN_OR_RETURN(blob.hash, write_constants(*input.plan, file, blobs_begin + blob.offset, input.jobs));
+      AIPU_ASSIGN_OR_RETURN(blob.hash, write_constants(plans, file, blobs_begin + blob.offset, input.jobs));
     } else {
       AIPU_RETURN_IF_ERROR(file.write_at(blobs_begin + blob.offset, blob.bytes));
     }

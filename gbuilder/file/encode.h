@@ -12,17 +12,25 @@
 
 namespace aipu::gbuilder {
 
-struct EncodeInput {
+// A model of the file.
+struct EncodeEntry {
+  std::string entry_name;  // what it is asked for by; "" of a file with one model: as the model is called
   const Plan* plan = nullptr;
   const Recording* recording = nullptr;
+  std::string compass_ir;
+  std::string debug;
+};
+
+// The file, and its first model. Kernels are those of the first plan, which the others have too; the constants of all
+// plans have been laid out together.
+struct EncodeInput : EncodeEntry {
+  std::vector<EncodeEntry> more_entries;
   std::string backend;               // that runs the native module unless another one is asked for
   std::vector<double> cost_figures;  // of the target's timing model (tir::CostFigures::numbers()); empty: it has none
   std::vector<std::string> required_cpu_features;
   std::span<const std::byte> native_module;  // empty: none
   std::vector<std::string> tir;              // per kernel: the lowered TIR
   std::string c_code;
-  std::string compass_ir;
-  std::string debug;
   int jobs = 0;     // threads that make and write the constants; 0: one per CPU
   FileSigner sign;  // of the bytes of the whole file; null: it is not signed
 };
@@ -51,6 +59,8 @@ struct DecodedSection {
 
 struct DecodedModel {
   Plan plan;  // without constants' bytes and kernels' modules
+  std::string entry_name;
+  std::vector<DecodedModel> more_entries;  // the other models of the file: plans and names, all else is the first one's
   std::string producer;
   std::string backend;               // "" of old files
   std::vector<double> cost_figures;  // empty: the target has no timing model, or the file is an old one
@@ -58,6 +68,8 @@ struct DecodedModel {
   std::string signer;                    // the public key of who signed it, in hexadecimal digits; "": not signed
   std::vector<DecodedSection> sections;  // point into the bytes given to decode()
   const DecodedSection* section(SectionKind kind, uint32_t index = 0) const;
+  // All models of the file, the first one first.
+  std::vector<const DecodedModel*> entries() const;
 };
 
 // Checks the FlatBuffers structure and that sections and table references are within bounds; what the commands mean is

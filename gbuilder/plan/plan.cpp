@@ -49,7 +49,8 @@ Result<Plan> Planner::run() {
   plan_lifetimes(&plan_);
   apply_in_place();
   plan_waits(&plan_);
-  lay_out_constants(&plan_);
+  Plan* const plans[] = {&plan_};
+  lay_out_constants(plans);
   if (input_.batch_loops) plan_.batch_loops = find_batch_loops(plan_, graph_, input_.groups, group_of_command_);
   return std::move(plan_);
 }
@@ -707,10 +708,11 @@ void lay_out(Plan* plan, std::map<Hash128, uint64_t>* places, uint64_t* end) {
 
 }  // namespace
 
-void lay_out_constants(Plan* plan) {
+void lay_out_constants(std::span<Plan* const> plans) {
   std::map<Hash128, uint64_t> places;
-  plan->constant_bytes = 0;
-  lay_out(plan, &places, &plan->constant_bytes);
+  uint64_t end = 0;
+  for (Plan* plan : plans) lay_out(plan, &places, &end);
+  for (Plan* plan : plans) plan->constant_bytes = end;
 }
 
 }  // namespace aipu::gbuilder

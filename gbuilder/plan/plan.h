@@ -231,9 +231,9 @@ struct PlanInput {
   std::map<graph::NodeId, std::vector<Plan>> bodies = {};  // of nodes with sub-graphs
 };
 Result<Plan> make_plan(PlanInput input);
-// Places in the constants section for all constants of a finished plan, those of its bodies included; equal ones share
-// one.
-void lay_out_constants(Plan* plan);
+// Places in the constants section for all constants of the finished plans of a file, those of their bodies included;
+// equal ones share one.
+void lay_out_constants(std::span<Plan* const> plans);
 
 // For people and goldens; safe on plans decoded from untrusted bytes.
 std::string print_plan(const Plan& plan);  // all of the following

@@ -18,6 +18,7 @@ class KernelTable {
   // The row of a kernel. Kernels whose TIR is the same but for the entry's name share one; the first user's origin
   // names it. `origins`: the ONNX nodes it is for.
   uint32_t add(const std::shared_ptr<const tir::Module>& module, const graph::OriginSet& origins);
+  size_t size() const { return rows_.size(); }
   std::vector<PlanKernel> take() &&;
 
  private:

@@ -21,7 +21,7 @@ using aipu::Status;
 using namespace aipu::gbuilder;  // NOLINT: a tool
 
 struct Options {
-  std::string file, json;
+  std::string file, entry, json;
   bool commands = false, tensors = false, kernels = false, c = false, ir = false, tir = false, graph = false,
        memory = false, verify = false;
   std::vector<std::string> symbols;
@@ -82,19 +82,10 @@ std::string list_line(const PlanList& list) {
                                        : fmt::format("{} tensors", list.count));
 }
 
-Status print_summary(const DecodedModel& model, size_t file_bytes, const Options& options) {
+// What is said of one model of the file.
+Status print_entry(const DecodedModel& model, const Options& options) {
   const Plan& plan = model.plan;
   AIPU_ASSIGN_OR_RETURN(const auto symbols, symbol_values(plan, options));
-  show("{}\n", options.file);
-  show("model    '{}' for {}{}, by {}, {} bytes\n", plan.model_name, plan.target,
-       plan.fast_math ? " with fast-math" : "", model.producer, file_bytes);
-  if (!model.backend.empty()) show("run by   {}\n", model.backend);
-  if (!model.required_cpu_features.empty()) {
-    std::string features;
-    for (const std::string& feature : model.required_cpu_features) features += " " + feature;
-    show("needs   {}\n", features);
-  }
-  if (!model.signer.empty()) show("signed   with the key {}, which is not checked here\n", model.signer);
   if (!plan.description.empty()) show("says     {}\n", plan.description);
   for (const auto& [key, value] : plan.properties) show("metadata {}: {}\n", key, value);
   for (const uint32_t t : plan.inputs) show("input    {}\n", tensor_line(plan, t));
@@ -108,11 +99,6 @@ Status print_summary(const DecodedModel& model, size_t file_bytes, const Options
        plan.programs.size() == 1 ? "" : "s");
   show("kernels  {}\n", plan.kernels.size());
   show("tensors  {}, {} symbols, {} expressions\n", plan.tensors.size(), plan.symbols.size(), plan.expressions.size());
-  for (const DecodedSection& section : model.sections) {
-    if (section.kind == SectionKind::kTir && section.index > 0) continue;
-    show("section  {:13} {} bytes at {}\n", section_kind_name(section.kind), section.bytes.size(),
-         section.offset_bytes);
-  }
   if (const auto memory = plan_memory(plan, symbols); memory.ok()) {
     show("arena    {} bytes, {:.3f} times what is alive at once\n", memory->arena_bytes, memory->ratio());
     show("peak live activations {} bytes\n", memory->activation_bytes);
@@ -124,10 +110,67 @@ Status print_summary(const DecodedModel& model, size_t file_bytes, const Options
   return {};
 }
 
+void print_sections(const DecodedModel& file) {
+  for (const DecodedSection& section : file.sections) {
+    if (section.kind == SectionKind::kTir && section.index > 0) continue;
+    show("section  {:13} {} bytes at {}\n", section_kind_name(section.kind), section.bytes.size(),
+         section.offset_bytes);
+  }
+}
+
+// `only`: null for all models of the file.
+Status print_summary(const DecodedModel& file, const DecodedModel* only, size_t file_bytes, const Options& options) {
+  show("{}\n", options.file);
+  show("model    '{}' for {}{}, by {}, {} bytes\n", file.plan.model_name, file.plan.target,
+       file.plan.fast_math ? " with fast-math" : "", file.producer, file_bytes);
+  if (!file.backend.empty()) show("run by   {}\n", file.backend);
+  if (!file.required_cpu_features.empty()) {
+    std::string features;
+    for (const std::string& feature : file.required_cpu_features) features += " " + feature;
+    show("needs   {}\n", features);
+  }
+  if (!file.signer.empty()) show("signed   with the key {}, which is not checked here\n", file.signer);
+  const bool several = !file.more_entries.empty();
+  for (const DecodedModel* entry : file.entries()) {
+    if (only != nullptr && only != entry) continue;
+    if (several) show("entry    {}: model '{}'\n", entry->entry_name, entry->plan.model_name);
+    AIPU_RETURN_IF_ERROR(print_entry(*entry, options));
+  }
+  print_sections(file);
+  return {};
+}
+
+aipu::Result<const DecodedModel*> find_entry(const DecodedModel& file, const std::string& name) {
+  std::string known;
+  for (const DecodedModel* entry : file.entries()) {
+    if (entry->entry_name == name) return entry;
+    known += fmt::format("{}'{}'", known.empty() ? "" : ", ", entry->entry_name);
+  }
+  return aipu::not_found(fmt::format("there is no entry '{}'; there are: {}", name, known));
+}
+
 Status check_plans(const Plan& plan) {
   for (const Program& program : plan.programs) AIPU_RETURN_IF_ERROR(check_program(plan, program));
   for (const Plan& body : plan.bodies) AIPU_RETURN_IF_ERROR(check_plans(body));
   return {};
+}
+
+// All of a kind; but of what each model of the file has one of, that of the entry that is asked for.
+Status print_section(const DecodedModel& file, SectionKind kind, const Options& options) {
+  const bool is_per_entry = kind == SectionKind::kCompassIr || kind == SectionKind::kDebug;
+  bool found = false;
+  const auto entries = file.entries();
+  for (const DecodedSection& section : file.sections) {
+    if (section.kind != kind) continue;
+    const bool is_others = section.index >= entries.size() || entries[section.index]->entry_name != options.entry;
+    if (is_per_entry && is_others && (section.index > 0 || !options.entry.empty())) continue;
+    found = true;
+    aipu::tools::print({reinterpret_cast<const char*>(section.bytes.data()), section.bytes.size()});
+    if (!section.bytes.empty() && section.bytes.back() != std::byte{'\n'}) std::fputc('\n', stdout);
+  }
+  if (found || (kind == SectionKind::kTir && file.plan.kernels.empty())) return {};
+  return aipu::not_found(
+      fmt::format("{}: has no section '{}', which aipugb --strip leaves out", options.file, section_kind_name(kind)));
 }
 
 Status dump(const Options& options) {
@@ -139,41 +182,36 @@ Status dump(const Options& options) {
   AIPU_ASSIGN_OR_RETURN(const aipu::MappedFile file, aipu::MappedFile::read(options.file));
   auto decoded = decode(file.bytes());
   if (!decoded.ok()) return std::move(decoded).status().context(options.file);
-  const DecodedModel& model = *decoded;
+  const DecodedModel* only = nullptr;
+  if (!options.entry.empty()) {
+    auto found = find_entry(*decoded, options.entry);
+    if (!found.ok()) return std::move(found).status().context(options.file);
+    only = *found;
+  }
+  const DecodedModel& model = only != nullptr ? *only : *decoded;
   if (!options.json.empty()) {
     AIPU_ASSIGN_OR_RETURN(const auto symbols, symbol_values(model.plan, options));
-    const std::string text = dump_json(options.file, file.bytes().size(), model, symbols);
+    const std::string text = dump_json(options.file, file.bytes().size(), *decoded, model, symbols);
     if (options.json != "-") return aipu::write_file_atomically(options.json, text);
     std::fwrite(text.data(), 1, text.size(), stdout);
     return {};
   }
-  if (is_summary(options)) return print_summary(model, file.bytes().size(), options);
+  if (is_summary(options)) return print_summary(*decoded, only, file.bytes().size(), options);
   if (options.tensors) aipu::tools::print(print_tensors(model.plan) + print_bodies(model.plan, print_tensors));
   if (options.kernels) aipu::tools::print(print_kernels(model.plan));
   if (options.commands) aipu::tools::print(print_commands(model.plan) + print_bodies(model.plan, print_commands));
-  const auto print_section = [&](SectionKind kind) -> Status {
-    bool found = false;
-    for (const DecodedSection& section : model.sections) {
-      if (section.kind != kind) continue;
-      found = true;
-      aipu::tools::print({reinterpret_cast<const char*>(section.bytes.data()), section.bytes.size()});
-      if (!section.bytes.empty() && section.bytes.back() != std::byte{'\n'}) std::fputc('\n', stdout);
-    }
-    if (found || (kind == SectionKind::kTir && model.plan.kernels.empty())) return {};
-    return aipu::not_found(
-        fmt::format("{}: has no section '{}', which aipugb --strip leaves out", options.file, section_kind_name(kind)));
-  };
-  if (options.c) AIPU_RETURN_IF_ERROR(print_section(SectionKind::kC));
-  if (options.tir) AIPU_RETURN_IF_ERROR(print_section(SectionKind::kTir));
-  if (options.ir) AIPU_RETURN_IF_ERROR(print_section(SectionKind::kCompassIr));
-  if (options.graph) AIPU_RETURN_IF_ERROR(print_section(SectionKind::kDebug));
+  if (options.c) AIPU_RETURN_IF_ERROR(print_section(*decoded, SectionKind::kC, options));
+  if (options.tir) AIPU_RETURN_IF_ERROR(print_section(*decoded, SectionKind::kTir, options));
+  if (options.ir) AIPU_RETURN_IF_ERROR(print_section(*decoded, SectionKind::kCompassIr, options));
+  if (options.graph) AIPU_RETURN_IF_ERROR(print_section(*decoded, SectionKind::kDebug, options));
   if (options.memory) {
     AIPU_ASSIGN_OR_RETURN(const auto symbols, symbol_values(model.plan, options));
     AIPU_ASSIGN_OR_RETURN(const MemoryPlan memory, plan_memory(model.plan, symbols));
     aipu::tools::print(print_memory_plan(model.plan, memory));
   }
   if (options.verify) {
-    if (Status status = check_plans(model.plan); !status.ok()) return std::move(status).context(options.file);
+    for (const DecodedModel* entry : decoded->entries())
+      if (Status status = check_plans(entry->plan); !status.ok()) return std::move(status).context(options.file);
     show("{}: commands are ordered and in range\n", options.file);
   }
   return {};
@@ -187,6 +225,9 @@ int main(int argc, char** argv) {
                          "resnet18.aipu.bin --memory --symbol N=8");
   CLI::App& app = tool.app;
   app.add_option("file", options.file, "an aipu.bin")->required()->type_name("FILE");
+  app.add_option("--entry", options.entry,
+                 "of a file with several models the one to show; default: all in the summary, else the first")
+      ->type_name("NAME");
   const char* group = "What to show";
   app.add_flag("--commands", options.commands, "the command buffers, in sequence")->group(group);
   app.add_flag("--tensors", options.tensors, "symbols and tensors")->group(group);

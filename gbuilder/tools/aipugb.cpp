@@ -1,17 +1,16 @@
 // aipugb: converts a model to aipu.bin.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <numeric>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "frontend/onnx/supported_ops.h"
 #include "gbuilder/build.h"
+#include "gbuilder/build_options.h"
 #include "gbuilder/explain.h"
+#include "gbuilder/tools/entry_arguments.h"
 #include "gbuilder/tools/progress_line.h"
 #include "gbuilder/tools/quantize.h"
 #include "graph/ir/graph.h"
@@ -28,8 +27,8 @@ using aipu::tools::Tool;
 
 struct Options {
   aipu::gbuilder::BuildOptions build;
+  aipu::gbuilder::EntryArguments entries;
   aipu::gbuilder::QuantizeOptions quantize;
-  std::vector<std::string> constants;
   std::string json, sign;
   bool quiet = false, verbose = false, no_cache = false, time_passes = false, pipeline = false, targets = false,
        explain = false, supported_ops = false;
@@ -50,59 +49,21 @@ void print_report(const Tool& tool, const Options& all, const aipu::gbuilder::Bu
   if (!quiet) aipu::tools::print(result_line(report, options.output));
 }
 
-// NAME=16000, NAME=0.5, NAME=[1,2], NAME=true
-bool add_constant(const std::string& text, aipu::gbuilder::BuildOptions* options) {
-  const size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) return false;
-  std::string list = text.substr(equals + 1);
-  const bool is_list = list.size() >= 2 && list.front() == '[' && list.back() == ']';
-  if (is_list) list = list.substr(1, list.size() - 2);
-  std::vector<double> numbers;
-  std::vector<int64_t> integers;
-  std::vector<uint8_t> flags;
-  size_t count = 0;
-  std::istringstream stream(list);
-  for (std::string item; std::getline(stream, item, ','); ++count) {
-    if (item == "true" || item == "false") {
-      flags.push_back(item == "true" ? 1 : 0);
-      continue;
-    }
-    const char* end = item.data() + item.size();
-    int64_t integer = 0;
-    double number = 0;
-    if (const auto r = std::from_chars(item.data(), end, integer); r.ec == std::errc() && r.ptr == end)
-      integers.push_back(integer);
-    if (const auto r = std::from_chars(item.data(), end, number); r.ec != std::errc() || r.ptr != end) return false;
-    numbers.push_back(number);
-  }
-  if (count == 0 || (!is_list && count != 1)) return false;
-  const std::vector<int64_t> shape =
-      is_list ? std::vector<int64_t>{static_cast<int64_t>(count)} : std::vector<int64_t>{};
-  using aipu::graph::Constant;
-  auto& constant = options->constant_inputs[text.substr(0, equals)];
-  if (flags.size() == count) {
-    constant = Constant::of<uint8_t>(aipu::DType::kBool, shape, flags);
-  } else if (integers.size() == count) {
-    constant = Constant::of<int64_t>(aipu::DType::kI64, shape, integers);
-  } else if (numbers.size() == count) {
-    const std::vector<float> floats(numbers.begin(), numbers.end());
-    constant = Constant::of<float>(aipu::DType::kF32, shape, floats);
-  }
-  return constant != nullptr;
-}
-
 std::string json(const Options& options, const aipu::gbuilder::BuildReport& report) {
   std::string stages, warnings;
   for (const auto& [stage, seconds] : report.stage_seconds)
     stages += fmt::format("{}{}: {:.6f}", stages.empty() ? "" : ", ", json_string(stage), seconds);
   for (const std::string& warning : report.warnings) warnings += (warnings.empty() ? "" : ", ") + json_string(warning);
+  std::string entries;
+  for (const std::string& name : report.entry_names) entries += (entries.empty() ? "" : ", ") + json_string(name);
+  if (!entries.empty()) entries = fmt::format("  \"entries\": [{}],\n", entries);
   return fmt::format(
-      "{{\n  \"model\": {},\n  \"output\": {},\n  \"target\": {},\n  \"bytes\": {},\n  \"nodes\": {},\n  \"groups\": "
+      "{{\n  \"model\": {},\n{}  \"output\": {},\n  \"target\": {},\n  \"bytes\": {},\n  \"nodes\": {},\n  \"groups\": "
       "{},\n"
       "  \"kernels\": {},\n  \"launches\": {},\n  \"commands\": {},\n  \"compiled_units\": {},\n"
       "  \"translation_units\": {},\n  \"constant_bytes\": {},\n  \"arena_bytes\": {},\n"
       "  \"stage_seconds\": {{{}}},\n  \"warnings\": [{}]\n}}\n",
-      json_string(options.build.model), json_string(options.build.output), json_string(report.target),
+      json_string(options.build.model), entries, json_string(options.build.output), json_string(report.target),
       report.file_bytes, report.nodes, report.groups, report.kernels, report.launches, report.commands,
       report.compiled_units, report.translation_units, report.constant_bytes,
       report.has_memory_plan ? std::to_string(report.arena_bytes) : "null", stages, warnings);
@@ -111,31 +72,20 @@ std::string json(const Options& options, const aipu::gbuilder::BuildReport& repo
 // What is wrong with the command line, "" if nothing is; before any file is opened.
 std::string usage_error(Options& options) {
   aipu::gbuilder::BuildOptions& build = options.build;
-  if (build.model.empty()) return "which model? Give MODEL.onnx (see --help)";
+  std::string error = set_entries(options.entries, &build);
+  if (!error.empty()) return error;
+  if (options.explain && !build.more_entries.empty()) return "--explain is about one model at a time";
   if (options.explain && build.model.ends_with(".txt")) return "--explain is for ONNX models";
   if (!options.explain && build.output.empty() && build.stop_after.empty() && build.emit_c.empty() &&
       build.emit_ir.empty() && build.dump_ir.empty())
     return "nothing to do: give -o OUT.aipu.bin (see --help)";
-  const bool is_ir = build.model.ends_with(".txt");
-  if (!build.weights.empty() && build.model.ends_with(".onnx"))
-    return fmt::format("weights '{}' beside an ONNX model, which has its own", build.weights);
-  if (is_ir && !options.constants.empty())
-    return "--constant is for ONNX models; in Compass IR a constant is written as one";
-  if (is_ir && !build.sequence_lengths.empty()) return "--sequence-length is for ONNX models";
-  std::vector<std::string> names;
-  for (const std::string& text : options.constants) {
-    if (!add_constant(text, &build)) {
-      return fmt::format(
-          "--constant {}: expected NAME=VALUE or NAME=[VALUE,...], of integers, of numbers with a point, or of true "
-          "and "
-          "false",
-          text);
-    }
-    names.push_back(text.substr(0, text.find('=')));
-    if (std::count(names.begin(), names.end(), names.back()) > 1)
-      return fmt::format("--constant {}: the input '{}' is given twice", text, names.back());
+  for (const aipu::gbuilder::EntryOptions* entry : entries_of(build)) {
+    if (!entry->model.ends_with(".txt")) continue;
+    if (!entry->constant_inputs.empty())
+      return "--constant is for ONNX models; in Compass IR a constant is written as one";
+    if (!entry->sequence_lengths.empty()) return "--sequence-length is for ONNX models";
   }
-  std::string error = aipu::gbuilder::quantize_usage_error(options.quantize, &build);
+  error = aipu::gbuilder::quantize_usage_error(options.quantize, &build);
   if (error.empty() && options.explain && !options.quantize.data.empty())
     error = "--explain is about the model as it is: leave out --quantize";
   if (!error.empty()) return error;
@@ -156,11 +106,17 @@ void add_options(Tool& tool, Options& options) {
   using aipu::tools::add_list;
   CLI::App& app = tool.app;
   aipu::gbuilder::BuildOptions& build = options.build;
-  app.add_option("model", build.model, "an ONNX model, or Compass IR text (.txt)")->type_name("MODEL");
-  app.add_option("weights", build.weights, "the weights of IR.txt (default: the file beside it, IR.bin)")
-      ->type_name("IR.bin");
+  app.add_option("model", options.entries.models,
+                 "an ONNX model, or Compass IR text (.txt) with its weights (default: the file beside it, IR.bin); "
+                 "several become entries of one file, which share constants and kernels")
+      ->type_name("MODEL");
 
   const char* group = "What to make";
+  add_list(app, "--entry", options.entries.entries,
+           "NAME=MODEL: a model of the file, and what aipurun --entry asks for it by; of those given without, that is "
+           "the name of the file. Options for one of several models begin with it: --shape NAME:INPUT=1x3x224x224")
+      ->type_name("NAME=MODEL")
+      ->group(group);
   app.add_option("-o,--output", build.output, "the aipu.bin to write")->type_name("FILE")->group(group);
   app.add_option("--target", build.target, "host, host-baseline, host-avx2, host-avx512, X2_1204, ...")
       ->type_name("NAME")
@@ -213,23 +169,23 @@ void add_options(Tool& tool, Options& options) {
          "public half can refuse others: aipurun --trusted-key")
       ->type_name("KEY")
       ->group(group);
-  add_list(app, "--shape", build.shapes, "NAME=1x3x224x224: fixes the extents of an input; -1 keeps one")
+  add_list(app, "--shape", options.entries.shapes, "NAME=1x3x224x224: fixes the extents of an input; -1 keeps one")
       ->type_name("NAME=SHAPE")
       ->group(group);
-  add_list(app, "--constant", options.constants,
+  add_list(app, "--constant", options.entries.constants,
            "NAME=16000 or NAME=[1,2]: makes an input a constant (int64; with a point float32; true, false)")
       ->type_name("NAME=VALUE")
       ->group(group);
-  add_list(app, "--expose", build.exposed,
+  add_list(app, "--expose", options.entries.exposed,
            "a value between the nodes of the graph, by its ONNX name, as one more output; * stands for any text")
       ->type_name("NAME")
       ->group(group);
-  add_list(app, "--preprocess", build.preprocess,
+  add_list(app, "--preprocess", options.entries.preprocess,
            "NAME:uint8,nhwc,scale=255,mean=0.5:0.5:0.5,std=0.2:0.2:0.2,resize=224x224: the input is given as images, "
            "(x / scale - mean) / std of which the model gets; becomes part of the model (to=nhwc: that takes NHWC)")
       ->type_name("NAME:WORDS")
       ->group(group);
-  add_list(app, "--postprocess", build.postprocess,
+  add_list(app, "--postprocess", options.entries.postprocess,
            "NAME:softmax,topk=5,axis=-1 of an output, or of boxes NAME:nms,scores=NAME,iou=0.5,score=0.3,max=100; the "
            "indices are one more output")
       ->type_name("NAME:WORDS")
@@ -237,7 +193,7 @@ void add_options(Tool& tool, Options& options) {
   add_list(app, "--target-plugin", build.target_plugins, "targets of your own: a shared library")
       ->type_name("FILE")
       ->group(group);
-  add_list(app, "--sequence-length", build.sequence_lengths,
+  add_list(app, "--sequence-length", options.entries.sequence_lengths,
            "NAME=3: how many elements an input has that is a sequence (NAME[0], NAME[1], ...); NAME=none: an optional "
            "without a value")
       ->type_name("NAME=N")
@@ -303,18 +259,18 @@ int explain(const Tool& tool, const aipu::gbuilder::BuildOptions& build) {
 int convert(const Tool& tool, Options& options) {
   aipu::gbuilder::BuildOptions& build = options.build;
   if (options.pipeline) {
-    if (!build.model.empty()) tool.warn("--print-pipeline: the model is not read");
+    if (!options.entries.models.empty()) tool.warn("--print-pipeline: the model is not read");
     fmt::print("{}", aipu::gbuilder::print_pipeline());
     return 0;
   }
   if (options.supported_ops) {
-    if (!build.model.empty()) tool.warn("--supported-ops: the model is not read");
+    if (!options.entries.models.empty()) tool.warn("--supported-ops: the model is not read");
     aipu::tools::print(aipu::frontend::supported_ops_page());
     return 0;
   }
   if (const Status status = aipu::gbuilder::load_target_plugins(build); !status.ok()) return tool.fail(status);
   if (options.targets) {
-    if (!build.model.empty()) tool.warn("--targets: the model is not read");
+    if (!options.entries.models.empty()) tool.warn("--targets: the model is not read");
     fmt::print("{}", aipu::gbuilder::print_targets());
     return 0;
   }
@@ -331,7 +287,7 @@ int convert(const Tool& tool, Options& options) {
   }
   warn_of_no_use(tool, options);
   if (!options.quantize.data.empty()) {
-    options.quantize.constants = options.constants;
+    options.quantize.constants = options.entries.constants;
     const bool silent = options.quiet || options.json == "-";
     const auto code = aipu::gbuilder::quantize(options.quantize, silent, options.quiet, &build);
     if (!code.ok()) return tool.fail(code.status());

@@ -89,9 +89,9 @@ class Json {
 
 }  // namespace
 
-std::string dump_json(const std::string& file, size_t file_bytes, const DecodedModel& model,
+std::string dump_json(const std::string& path, size_t file_bytes, const DecodedModel& file, const DecodedModel& entry,
                       const std::map<std::string, int64_t>& symbols) {
-  const Plan& plan = model.plan;
+  const Plan& plan = entry.plan;
   const Json json(plan);
   const auto plain = [](uint32_t index) { return index; };
   const auto section = [](const DecodedSection& s) {
@@ -106,17 +106,19 @@ std::string dump_json(const std::string& file, size_t file_bytes, const DecodedM
       "{{\n  \"file\": {},\n  \"bytes\": {},\n  \"model\": {},\n  \"target\": {},\n  \"backend\": {},\n  "
       "\"fast_math\": {},\n"
       "  \"producer\": {},\n  \"cpu_features\": {},\n  \"arena_bytes\": {},\n",
-      json_string(file), file_bytes, name_json(plan.model_name), json_string(plan.target), json_string(model.backend),
-      plan.fast_math, json_string(model.producer),
-      list(model.required_cpu_features, ", ", [](const std::string& feature) { return json_string(feature); }),
+      json_string(path), file_bytes, name_json(plan.model_name), json_string(plan.target), json_string(file.backend),
+      plan.fast_math, json_string(file.producer),
+      list(file.required_cpu_features, ", ", [](const std::string& feature) { return json_string(feature); }),
       memory.ok() ? std::to_string(memory->arena_bytes) : "null");
-  if (!model.signer.empty()) text += fmt::format("  \"signer\": \"{}\",\n", model.signer);
+  if (!file.signer.empty()) text += fmt::format("  \"signer\": \"{}\",\n", file.signer);
   const auto add = [&](const char* name, const std::string& value, bool last = false) {
     text += fmt::format("  \"{}\": {}{}\n", name, value, last ? "" : ",");
   };
+  add("entry", name_json(entry.entry_name));
+  add("entries", list(file.entries(), ", ", [](const DecodedModel* one) { return name_json(one->entry_name); }));
   add("description", json_string(plan.description));
-  add("metadata", list(plan.properties, ", ", [](const auto& entry) {
-        return fmt::format("[{}, {}]", json_string(entry.first), json_string(entry.second));
+  add("metadata", list(plan.properties, ", ", [](const auto& property) {
+        return fmt::format("[{}, {}]", json_string(property.first), json_string(property.second));
       }));
   add("lists", list(plan.lists, ", ", [](const PlanList& l) {
         return fmt::format(R"({{"name": {}, "input": {}, "kind": {}, "absent": {}, "first": {}, "count": {}}})",
@@ -129,7 +131,7 @@ std::string dump_json(const std::string& file, size_t file_bytes, const DecodedM
   add("kernels", list(plan.kernels, ",\n    ", [&](const PlanKernel& k) { return json.kernel(k); }));
   add("programs", list(plan.programs, ",\n    ", [&](const Program& p) { return json.program(p); }));
   add("batch_loops", list(plan.batch_loops, ", ", loop));
-  add("sections", list(model.sections, ",\n    ", section), true);
+  add("sections", list(file.sections, ",\n    ", section), true);
   return text + "}\n";
 }
 

@@ -43,6 +43,8 @@ std::string quantize_usage_error(const QuantizeOptions& options, BuildOptions* b
   if (build->precision != kInt8 && build->precision != kMixed)
     return fmt::format("--quantize makes int8 or mixed, --precision is '{}'", build->precision);
   if (build->model.ends_with(".txt")) return "--quantize is for ONNX models";
+  if (!build->more_entries.empty())
+    return "--quantize is for one model at a time: quantise each (--quantized-model FILE), and convert what that makes";
   if (build->output.empty() && options.model.empty())
     return "--quantize writes a model: give -o OUT.aipu.bin or --quantized-model FILE";
   if (build->precision == kMixed && options.max_error.empty())

@@ -186,6 +186,7 @@ aipu::Result<aipu::runtime::LoadOptions> read_options(const aipu_load_options* g
   options.verify_all = known.verify_all != 0;
   options.budget = {known.memory_limit_bytes, known.time_limit_seconds};
   options.sandbox = known.sandbox != 0;
+  if (known.entry != nullptr) options.entry = known.entry;
   if (known.trusted_key != nullptr) {
     options.trusted_key = known.trusted_key;
     if (options.trusted_key.empty())
@@ -258,6 +259,22 @@ void aipu_model_retain(aipu_model* model) {
 
 void aipu_model_release(aipu_model* model) {
   if (model != nullptr && model->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete model;
+}
+
+uint32_t aipu_model_entry_count(const aipu_model* model) {
+  const bool given = guarded([&] { return require({{"model", model}}); }) == AIPU_OK;
+  return given ? static_cast<uint32_t>(model->model->entries().size()) : 0;
+}
+
+const char* aipu_model_entry_name(const aipu_model* model, uint32_t index) {
+  return index < aipu_model_entry_count(model) ? model->model->entries()[index].c_str() : "";
+}
+
+aipu_status aipu_model_entry_open(const aipu_model* model, const char* entry, aipu_model** opened) {
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"model", model}, {"opened", opened}}));
+    return adopt(model->model->open(entry != nullptr ? entry : ""), opened);
+  });
 }
 
 uint32_t aipu_model_input_count(const aipu_model* model) {

@@ -208,7 +208,7 @@ Status load_kernels(detail::ModelState& state, std::string_view requested, bool 
   return {};
 }
 
-// What the model computes with texts.
+// What the model computes with texts, and its bodies.
 Status open_texts(detail::ModelState& state) {
   const auto calls = items(state.root().text_calls());
   state.has_strings = calls.size() > 0;
@@ -227,7 +227,29 @@ Status open_texts(detail::ModelState& state) {
     AIPU_ASSIGN_OR_RETURN(auto operation, TextOperation::open(std::string(text(calls[i]->operation())), texts, all));
     state.text_operations.push_back(std::move(operation));
   }
+  for (const auto& body : state.bodies) {
+    AIPU_RETURN_IF_ERROR(open_texts(*body));
+    state.has_strings |= body->has_strings;
+  }
   return {};
+}
+
+// One that runs with what another one of its file has loaded.
+std::unique_ptr<detail::ModelState> state_beside(const detail::ModelState& owner, const fb::Model& model) {
+  auto state = std::make_unique<detail::ModelState>();
+  state->model = &model;
+  state->outermost = owner.outermost;
+  state->whole = owner.whole;
+  state->name = owner.name;
+  state->target = owner.target;
+  state->no_strings = owner.no_strings;
+  state->backend_name = owner.backend_name;
+  state->constants = owner.constants;
+  state->backend = owner.backend;
+  state->device = owner.device;
+  state->capabilities = owner.capabilities;
+  state->module = owner.module;
+  return state;
 }
 
 // What callers see of a model, and sessions of its bodies.
@@ -239,22 +261,10 @@ Status describe(detail::ModelState& state, ModelTables tables, uint64_t root_byt
   for (uint32_t i = 0; i < inputs.size(); ++i) state.inputs.push_back(spec_of(model, inputs[i]));
   for (uint32_t i = 0; i < outputs.size(); ++i) state.outputs.push_back(spec_of(model, outputs[i]));
   state.tables = std::move(tables);
-  AIPU_RETURN_IF_ERROR(open_texts(state));
   const auto bodies = items(model.bodies());
   for (uint32_t i = 0; i < bodies.size(); ++i) {
-    auto body = std::make_unique<detail::ModelState>();
-    body->model = bodies[i];
-    body->outermost = state.outermost;
-    body->name = state.name;
-    body->no_strings = state.no_strings;
-    body->backend_name = state.backend_name;
-    body->constants = state.constants;
-    body->backend = state.backend;
-    body->device = state.device;
-    body->capabilities = state.capabilities;
-    body->module = state.module;
+    auto body = state_beside(state, *bodies[i]);
     AIPU_RETURN_IF_ERROR(describe(*body, std::move(state.tables.bodies[i]), root_bytes, meter));
-    state.has_strings |= body->has_strings;
     state.bodies.push_back(std::move(body));
   }
   return {};
@@ -278,6 +288,29 @@ Status describe_for_people(const fb::Model& model, uint64_t root_bytes, Meter& m
                                   list.count()});
   }
   return {};
+}
+
+// A model of the file that callers can have: this, and all of its own.
+Status describe_entry(detail::ModelState& state, ModelTables tables, uint64_t root_bytes, Meter& meter) {
+  state.name = text(state.model->model_name());
+  AIPU_RETURN_IF_ERROR(describe(state, std::move(tables), root_bytes, meter));
+  AIPU_RETURN_IF_ERROR(describe_for_people(*state.model, root_bytes, meter, &state.description));
+  state.problem = open_texts(state);
+  return {};
+}
+
+// "" is the first.
+Result<const detail::ModelState*> find_entry(const detail::ModelState& whole, std::string_view name) {
+  std::string known;
+  for (size_t i = 0; i < whole.entry_names.size(); ++i) {
+    if (name.empty() || whole.entry_names[i] == name) {
+      const detail::ModelState* found = i == 0 ? &whole : whole.entries[i - 1].get();
+      if (!found->problem.ok()) return found->problem;
+      return found;
+    }
+    known += str_cat(known.empty() ? "'" : ", '", whole.entry_names[i], "'");
+  }
+  return not_found(str_cat("the file has no entry '", name, "'; it has: ", known));
 }
 
 Meter meter_of(const LoadOptions& options) {
@@ -323,7 +356,7 @@ Status check_backend(std::string_view backend, std::string_view target) {
   return find_library(name.substr(0, name.find(':'))).status();
 }
 
-Model::Model(std::unique_ptr<detail::ModelState> state) : state_(std::move(state)) {}
+Model::Model(std::shared_ptr<const detail::ModelState> state) : state_(std::move(state)) {}
 Model::~Model() = default;
 
 Result<std::shared_ptr<const Model>> Model::load(const std::string& path, const LoadOptions& options) try {
@@ -370,15 +403,21 @@ Result<std::shared_ptr<const Model>> Model::from_bytes(std::span<const std::byte
 
 // Takes the descriptor.
 Result<std::shared_ptr<const Model>> Model::in_sandbox(int descriptor, const LoadOptions& options) {
+  AIPU_ASSIGN_OR_RETURN(auto model, sandbox::Model::load(sandbox::Descriptor(descriptor), options));
+  return in_sandbox(std::move(model));
+}
+
+Result<std::shared_ptr<const Model>> Model::in_sandbox(std::unique_ptr<const sandbox::Model> model) {
   auto state = std::make_unique<detail::ModelState>();
-  AIPU_ASSIGN_OR_RETURN(state->sandbox, sandbox::Model::load(sandbox::Descriptor(descriptor), options));
-  const sandbox::Interface& interface = state->sandbox->interface();
+  const sandbox::Interface& interface = model->interface();
   state->name = interface.name;
   state->target = interface.target;
   state->backend_name = "interp";
   state->inputs = interface.inputs;
   state->outputs = interface.outputs;
   state->description = interface.description;
+  state->entry_names = interface.entries;
+  state->sandbox = std::move(model);
   return std::shared_ptr<const Model>(new Model(std::move(state)));
 }
 
@@ -386,14 +425,33 @@ Result<std::shared_ptr<const Model>> Model::finish(std::unique_ptr<detail::Model
                                                    const LoadOptions& options, Meter& meter) {
   AIPU_ASSIGN_OR_RETURN(ModelTables tables, check_model(*state->file, &meter));
   state->model = state->outermost = &state->file->root();
-  state->name = runtime::text(state->model->model_name());
   state->no_strings = options.no_strings;
   state->target = runtime::text(state->model->target());
   state->constants = state->file->section(fb::SectionKind::kConstants).data();
   AIPU_RETURN_IF_ERROR(load_kernels(*state, options.backend, options.only_safe_backends, meter));
-  AIPU_RETURN_IF_ERROR(describe(*state, std::move(tables), state->file->root_bytes(), meter));
-  AIPU_RETURN_IF_ERROR(describe_for_people(*state->model, state->file->root_bytes(), meter, &state->description));
-  return std::shared_ptr<const Model>(new Model(std::move(state)));
+  const uint64_t root_bytes = state->file->root_bytes();
+  std::vector<ModelTables> tables_of_entries = std::move(tables.entries);
+  AIPU_RETURN_IF_ERROR(describe_entry(*state, std::move(tables), root_bytes, meter));
+  state->entry_names.emplace_back(entry_name(*state->model));
+  const auto entries = items(state->model->entries());
+  for (uint32_t i = 0; i < entries.size(); ++i) {
+    state->entries.push_back(state_beside(*state, *entries[i]));
+    AIPU_RETURN_IF_ERROR(describe_entry(*state->entries.back(), std::move(tables_of_entries[i]), root_bytes, meter));
+    state->entry_names.emplace_back(entry_name(*entries[i]));
+  }
+  return Model(std::move(state)).open(options.entry);
+}
+
+Result<std::shared_ptr<const Model>> Model::open(std::string_view entry) const try {
+  if (state_->sandbox != nullptr) {
+    AIPU_ASSIGN_OR_RETURN(auto model, state_->sandbox->open(entry));
+    return in_sandbox(std::move(model));
+  }
+  AIPU_ASSIGN_OR_RETURN(const detail::ModelState* found, find_entry(*state_->whole, entry));
+  // Whoever has one of them keeps all of them.
+  return std::shared_ptr<const Model>(new Model(std::shared_ptr<const detail::ModelState>(state_, found)));
+} catch (...) {
+  return current_exception_status();
 }
 
 const std::string& Model::name() const { return state_->name; }
@@ -403,6 +461,7 @@ const std::string& Model::warning() const {
   static const std::string none;
   return state_->sandbox != nullptr ? state_->sandbox->interface().warning : none;
 }
+std::span<const std::string> Model::entries() const { return state_->whole->entry_names; }
 std::span<const TensorSpec> Model::inputs() const { return state_->inputs; }
 std::span<const TensorSpec> Model::outputs() const { return state_->outputs; }
 const ModelDescription& Model::description() const { return state_->description; }

@@ -17,9 +17,15 @@ namespace aipu::runtime::detail {
 
 struct ModelState {
   std::unique_ptr<const sandbox::Model> sandbox;  // of one in a sandbox, which has the names and nothing below them
-  std::unique_ptr<ModelFile> file;                // null in bodies
+  std::unique_ptr<ModelFile> file;                // null in bodies and other entries
   const fb::Model* model = nullptr;
   const fb::Model* outermost = nullptr;  // which has the kernels
+  // Of the model that was loaded from the file: the others, as model->entries(), and what all of them are asked for by.
+  std::vector<std::unique_ptr<ModelState>> entries;
+  std::vector<std::string> entry_names;
+  const ModelState* whole = this;  // that one; of itself too
+  // Why it cannot run here although other models of the file may.
+  Status problem;
   ModelTables tables;
   // Of loops and branches, as model->bodies(). They share the back end's module and the constants.
   std::vector<std::unique_ptr<ModelState>> bodies;

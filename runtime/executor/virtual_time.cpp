@@ -9,7 +9,7 @@ namespace aipu::runtime {
 void Session::Impl::open_virtual_time() {
   if (!options.cycles) return;
   if (device != nullptr ? !device->has_cycles() : copy_cycles(*state.backend, backend_session, 0, 0) < 0) return;
-  const auto numbers = items(root.cost_figures());
+  const auto numbers = items(state.outermost->cost_figures());
   const auto figures =
       npu_timing::Figures::from(numbers.size() == 0 ? nullptr : numbers.vector->data(), numbers.size());
   own_time = std::make_unique<VirtualTime>(static_cast<int64_t>(figures.host));

@@ -19,7 +19,7 @@ Result<ModelTables> Checker::run(Meter* meter) {
   // Nesting is bounded by the verifier of the tables.
   const auto bodies = items(model_.bodies());
   for (uint32_t i = 0; i < bodies.size(); ++i) {
-    auto body = Checker(file_, *bodies[i], true).run(meter);
+    auto body = Checker(file_, *bodies[i], Role::kBody).run(meter);
     if (!body.ok()) return std::move(body).status().context(str_cat("body ", i));
     tables_.bodies.push_back(std::move(*body));
   }
@@ -157,8 +157,9 @@ Status Checker::check_interface() {
 
 Status Checker::check_kernels() {
   const auto kernels = items(model_.kernels());
-  if (is_body_ && (kernels.size() != 0 || items(model_.sections()).size() != 0))
-    return bad("it has kernels or sections of its own");
+  if (role_ != Role::kOutermost &&
+      (kernels.size() + items(model_.sections()).size() + items(model_.entries()).size() != 0))
+    return bad("it has kernels, sections or entries of its own");
   if (model_.tec_count() > kMaxTecs) return bad("the model wants ", model_.tec_count(), " TECs; at most ", kMaxTecs);
   if (model_.core_count() == 0 || model_.tec_count() % model_.core_count() != 0)
     return bad("it has ", model_.tec_count(), " TECs in ", model_.core_count(), " cores");
@@ -374,8 +375,34 @@ int64_t Checker::bytes_of_tables() const {
          items(model_.batch_loops()).size() * int64_t{2 * sizeof(ModelTables::BatchLoop)};
 }
 
+namespace {
+
+// They are asked for by name.
+Status check_entry_names(const fb::Model& root, Meter* meter) {
+  const auto entries = items(root.entries());
+  if (entries.size() == 0) return {};
+  if (meter != nullptr) AIPU_RETURN_IF_ERROR(meter->take((entries.size() + 1) * int64_t{sizeof(std::string_view)}));
+  std::vector<std::string_view> names = {text(root.entry_name())};
+  for (uint32_t i = 0; i < entries.size(); ++i) names.push_back(text(entries[i]->entry_name()));
+  std::sort(names.begin(), names.end());
+  if (names.front().empty()) return bad("an entry has no name");
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  return twice == names.end() ? Status() : bad("two entries are called '", *twice, "'");
+}
+
+}  // namespace
+
 Result<ModelTables> check_model(const ModelFile& file, Meter* meter) {
-  return Checker(file, file.root(), false).run(meter);
+  const fb::Model& root = file.root();
+  AIPU_ASSIGN_OR_RETURN(ModelTables tables, Checker(file, root, Role::kOutermost).run(meter));
+  AIPU_RETURN_IF_ERROR(check_entry_names(root, meter));
+  const auto entries = items(root.entries());
+  for (uint32_t i = 0; i < entries.size(); ++i) {
+    auto entry = Checker(file, *entries[i], Role::kEntry).run(meter);
+    if (!entry.ok()) return std::move(entry).status().context(str_cat("entry '", entry_name(*entries[i]), "'"));
+    tables.entries.push_back(std::move(*entry));
+  }
+  return tables;
 }
 
 }  // namespace aipu::runtime

@@ -10,6 +10,8 @@
 //  - nothing writes to inputs or constants; constants lie within their section;
 //  - calls fit the bodies that they run: numbers, types and ranks of inputs and results; each body is a model for which
 //    all of this holds, and belongs to one call, which one command runs;
+//  - each entry is a model for which all of this holds, with kernels and constants of the outermost one, and has a name
+//    of its own;
 //  - batch loops are stretches of TEC and DMA commands of one stage that do not overlap.
 // Sizes that depend on symbols are checked when the shapes are bound (executor/plan.h).
 #pragma once
@@ -60,7 +62,8 @@ struct ModelTables {
   // of arena tensors that are used in one batch loop only, and their views; otherwise kNone
   std::vector<uint32_t> loop_of_tensor;
   uint32_t stage_count = 1;
-  std::vector<ModelTables> bodies;  // as Model.bodies
+  std::vector<ModelTables> bodies;   // as Model.bodies
+  std::vector<ModelTables> entries;  // as Model.entries
 };
 
 // Whether a command of the host runs what Call describes.
@@ -78,6 +81,11 @@ inline uint32_t result_count(fb::HostOp op, const fb::Model& body) {
 constexpr uint32_t kMaxProgramDepth = 32;
 constexpr uint32_t kMaxRank = 64;
 constexpr uint32_t kMaxTecs = 64;
+
+// What a model of a file is asked for by.
+inline std::string_view entry_name(const fb::Model& model) {
+  return text(model.entry_name() != nullptr ? model.entry_name() : model.model_name());
+}
 
 // `meter`, if there is one, counts the memory of the tables and ends the check when its time is over.
 Result<ModelTables> check_model(const ModelFile& file, Meter* meter = nullptr);

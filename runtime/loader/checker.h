@@ -39,11 +39,17 @@ struct CallCommand {
   bool exists = false;
 };
 
+// What a table of a model is in its file. Kernels and sections are those of the outermost one.
+enum class Role : uint8_t {
+  kOutermost,
+  kEntry,
+  kBody,  // has a caller
+};
+
 class Checker {
  public:
-  // A body has a caller.
-  Checker(const ModelFile& file, const fb::Model& model, bool is_body)
-      : file_(file), model_(model), is_body_(is_body) {}
+  Checker(const ModelFile& file, const fb::Model& model, Role role)
+      : file_(file), model_(model), role_(role), is_body_(role == Role::kBody) {}
 
   Result<ModelTables> run(Meter* meter);
 
@@ -87,6 +93,7 @@ class Checker {
 
   const ModelFile& file_;
   const fb::Model& model_;
+  const Role role_;
   const bool is_body_;
   std::vector<CallCommand> call_commands_;  // per call
   struct Fetch {

@@ -92,8 +92,18 @@ class ReferencedBytes {
       string(property.value());
     });
     tables(model.tensor_lists(), [this](const fb::TensorList& list) { string(list.name()); });
+    strings(model.string_pool());
+    tables(model.text_calls(), [this](const fb::TextCall& call) {
+      string(call.operation());
+      strings(call.texts());
+      vector(call.numbers());
+      vector(call.inputs());
+      vector(call.outputs());
+    });
+    string(model.entry_name());
     // As deep as the verifier of the tables has found them to be.
     tables(model.bodies(), [this](const fb::Model& body) { add(body); });
+    tables(model.entries(), [this](const fb::Model& entry) { add(entry); });
   }
 
   // Without the vtable, which tables of a kind do share.
@@ -162,9 +172,10 @@ bool are_elements_aligned(const fb::Model& model) {
   const auto calls = items(model.text_calls());
   for (uint32_t i = 0; i < calls.size(); ++i)
     if (!aligned(calls[i]->numbers())) return false;
-  const auto bodies = items(model.bodies());
-  for (uint32_t i = 0; i < bodies.size(); ++i)
-    if (!are_elements_aligned(*bodies[i])) return false;
+  for (const auto models : {items(model.bodies()), items(model.entries())}) {
+    for (uint32_t i = 0; i < models.size(); ++i)
+      if (!are_elements_aligned(*models[i])) return false;
+  }
   return true;
 }
 
@@ -228,7 +239,8 @@ Status ModelFile::verify(VerifyLevel level, Meter* meter, std::string_view trust
     return invalid_model(
         "the file is incomplete or damaged: the seal at its end does not fit; convert the model again");
   }
-  flatbuffers::Verifier verifier(data, root_end, 16, 4u << 20);
+  constexpr uint32_t kMostNested = 17;  // an entry, and bodies within each other
+  flatbuffers::Verifier verifier(data, root_end, kMostNested, 4u << 20);
   if (!fb::VerifySizePrefixedModelBuffer(verifier))
     return invalid_model("the file's tables are malformed (FlatBuffers verification failed)");
   root_ = fb::GetSizePrefixedModel(data);

@@ -242,7 +242,7 @@ class Entry {
   std::shared_ptr<WorkerPool> pool_;
 };
 
-Status run(bool verify_all, const Budget& load) {
+Status run(bool verify_all, const Budget& load, const char* name) {
   Entry entry;
   AIPU_RETURN_IF_ERROR(entry.enter(load));
   LoadOptions options = LoadOptions::untrusted();
@@ -250,10 +250,13 @@ Status run(bool verify_all, const Budget& load) {
   options.verify_all = verify_all;
   options.no_strings = true;
   options.budget = load;
+  options.entry = name;
   AIPU_ASSIGN_OR_RETURN(const auto model, runtime::Model::from_bytes(entry.file(), options));
   Writer writer = begin_answer(ErrorCode::kOk, Last::kNo);
   writer.text(model->name());
   writer.text(model->target());
+  writer.number(static_cast<int64_t>(model->entries().size()));
+  for (const std::string& known : model->entries()) writer.text(known);
   writer.text(entry.warning());
   write_specs(writer, model->inputs());
   write_specs(writer, model->outputs());
@@ -268,13 +271,13 @@ Status run(bool verify_all, const Budget& load) {
 
 int main(int argc, char** argv) {
   using namespace aipu::runtime::sandbox;
-  if (argc != 4) {
+  if (argc != 5) {
     std::fputs("aipu-sandbox: programs start it (aipurun --sandbox), not people\n", stderr);
     return 2;
   }
   aipu::Status status;
   try {
-    status = run(std::atoi(argv[1]) != 0, {std::strtoll(argv[2], nullptr, 10), std::strtod(argv[3], nullptr)});
+    status = run(std::atoi(argv[1]) != 0, {std::strtoll(argv[2], nullptr, 10), std::strtod(argv[3], nullptr)}, argv[4]);
   } catch (const std::bad_alloc&) {
     status = aipu::out_of_range(
         "out of memory in the sandbox (--load-memory-limit, --run-memory-limit; LoadOptions::budget, "

@@ -138,15 +138,17 @@ std::string Interface::text() const {
 
 // ---- a process ----
 
-Result<std::unique_ptr<Process>> Process::start(const Descriptor& model, bool verify_all, const Budget& load) {
+Result<std::unique_ptr<Process>> Process::start(const Descriptor& model, const Loading& loading) {
   std::unique_ptr<Process> process(new Process());
-  process->begin({"loading", load.seconds, kLoadSeconds, kLoadBytes});
-  AIPU_RETURN_IF_ERROR(process->spawn(model, verify_all, load));
+  process->begin({"loading", loading.budget.seconds, kLoadSeconds, kLoadBytes});
+  AIPU_RETURN_IF_ERROR(process->spawn(model, loading));
   AIPU_ASSIGN_OR_RETURN(const auto answer, process->receive_answer());
   Reader reader(answer);
   Interface& interface = process->interface_;
   interface.name = reader.text();
   interface.target = reader.text();
+  interface.entries.resize(reader.count(kMostTensors));
+  for (std::string& entry : interface.entries) entry = reader.text();
   interface.warning = printable(reader.text());
   if (!read_specs(reader, &interface.inputs) || !read_specs(reader, &interface.outputs) ||
       !read_description(reader, &interface.description) || !read_lists(reader, &interface))
@@ -156,7 +158,7 @@ Result<std::unique_ptr<Process>> Process::start(const Descriptor& model, bool ve
   return process;
 }
 
-Status Process::spawn(const Descriptor& model, bool verify_all, const Budget& load) {
+Status Process::spawn(const Descriptor& model, const Loading& loading) {
   const std::string program = program_path();
   if (program.empty()) {
     return not_found(
@@ -173,8 +175,9 @@ Status Process::spawn(const Descriptor& model, bool verify_all, const Budget& lo
   if (high_socket.value < 0 || high_file.value < 0) return no_system("file descriptor");
 
   char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%.9g", load.seconds);
-  std::vector<std::string> arguments = {program, verify_all ? "1" : "0", std::to_string(load.bytes), seconds};
+  std::snprintf(seconds, sizeof seconds, "%.9g", loading.budget.seconds);
+  std::vector<std::string> arguments = {program, loading.verify_all ? "1" : "0", std::to_string(loading.budget.bytes),
+                                        seconds, loading.entry};
   std::vector<std::string> environment = environment_inside();
   posix_spawn_file_actions_t actions;
   if (::posix_spawn_file_actions_init(&actions) != 0) return out_of_range("no memory to start a sandbox");
@@ -343,14 +346,24 @@ Result<std::unique_ptr<Model>> Model::load(Descriptor file, const LoadOptions& o
     return invalid_argument(str_cat("a sandbox is for the interpreter, not for the back end '", options.backend,
                                     "'; leave that out, or the sandbox"));
   }
+  return load(std::move(file),
+              {options.entry, options.verify_all, or_preset(options.budget, LoadOptions::untrusted().budget)});
+}
+
+Result<std::unique_ptr<Model>> Model::load(Descriptor file, Loading loading) {
   std::unique_ptr<Model> model(new Model());
   model->file_ = std::move(file);
-  model->verify_all_ = options.verify_all;
-  model->load_ = or_preset(options.budget, LoadOptions::untrusted().budget);
-  AIPU_ASSIGN_OR_RETURN(auto process, Process::start(model->file_, model->verify_all_, model->load_));
+  model->loading_ = std::move(loading);
+  AIPU_ASSIGN_OR_RETURN(auto process, Process::start(model->file_, model->loading_));
   model->interface_ = process->interface();
   model->spare_ = process.release();
   return model;
+}
+
+Result<std::unique_ptr<Model>> Model::open(std::string_view entry) const {
+  Loading loading = loading_;
+  loading.entry = entry;
+  return load(Descriptor(::fcntl(file_.value, F_DUPFD_CLOEXEC, 0)), std::move(loading));
 }
 
 Model::~Model() { delete spare_.load(); }
@@ -358,7 +371,7 @@ Model::~Model() { delete spare_.load(); }
 Result<std::unique_ptr<Process>> Model::process() const {
   std::unique_ptr<Process> process(spare_.exchange(nullptr));
   if (process != nullptr && process->is_running()) return process;
-  AIPU_ASSIGN_OR_RETURN(process, Process::start(file_, verify_all_, load_));
+  AIPU_ASSIGN_OR_RETURN(process, Process::start(file_, loading_));
   if (process->interface().text() != interface_.text())
     return invalid_model("the file is not what it was when the model was loaded; load it again");
   return process;

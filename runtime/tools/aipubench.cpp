@@ -28,7 +28,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::string model, backend, scenario = "single-stream", json;
+  std::string model, entry, backend, scenario = "single-stream", json;
   std::vector<std::string> shapes;
   Limits limits;
   int threads = 0;
@@ -159,6 +159,7 @@ class Bench {
     const auto start = Clock::now();
     runtime::LoadOptions load_options;
     load_options.backend = options_.backend;
+    load_options.entry = options_.entry;
     options_.limits.apply(&load_options);
     AIPU_ASSIGN_OR_RETURN(model_, runtime::Model::load(options_.model, load_options));
     AIPU_ASSIGN_OR_RETURN(const auto given, named_shapes(options_.shapes, *model_));
@@ -396,6 +397,7 @@ std::string json(const Options& options, const Bench& bench, const Measurement& 
 void add_options(Tool& tool, Options& options) {
   CLI::App& app = tool.app;
   app.add_option("model", options.model, "an aipu.bin")->required()->type_name("FILE");
+  add_entry(app, options.entry);
   const char* group = "What to measure";
   add_list(app, "--shape", options.shapes, "NAME=8x3x224x224: shape of an input; needed where the model leaves it open")
       ->type_name("NAME=SHAPE")

@@ -13,7 +13,7 @@ namespace aipu::tools {
 namespace {
 
 struct Options {
-  std::string model;
+  std::string model, entry;
   std::vector<std::string> inputs, expects, shapes;
   std::string output_dir, profile, backend, dataset;
   std::vector<std::string> dataset_options;
@@ -77,6 +77,7 @@ Status run(const Tool& tool, const Options& options, bool* all_equal) {
   load_options.backend = options.backend;
   options.limits.apply(&load_options);
   load_options.sandbox = options.sandbox;
+  load_options.entry = options.entry;
   AIPU_ASSIGN_OR_RETURN(const auto model, runtime::Model::load(options.model, load_options));
   if (!model->warning().empty()) tool.warn(model->warning());
   if (!options.output_dir.empty()) AIPU_RETURN_IF_ERROR(make_folder(options.output_dir));
@@ -137,6 +138,7 @@ Status run(const Tool& tool, const Options& options, bool* all_equal) {
 void add_options(Tool& tool, Options& options) {
   CLI::App& app = tool.app;
   app.add_option("model", options.model, "an aipu.bin")->required()->type_name("FILE");
+  add_entry(app, options.entry);
   app.add_option("options", options.dataset_options, "behind --: more options of --dataset, such as -- --batch 8")
       ->type_name("WORD");
   const char* group = "What goes in";
@@ -194,8 +196,8 @@ void add_options(Tool& tool, Options& options) {
 std::string dataset_usage_error(const Tool& tool, const Options& options) {
   if (options.output_dir.empty()) return "--dataset writes results: give --output-dir DIR";
   for (const CLI::Option* option : tool.app.get_options()) {
-    static constexpr std::string_view kTaken[] = {"--dataset", "--output-dir", "--threads",
-                                                  "--quiet",   "model",        "options"};
+    static constexpr std::string_view kTaken[] = {"--dataset", "--output-dir", "--threads", "--quiet",
+                                                  "model",     "options",      "--entry"};
     const std::string name = option->get_name();
     if (option->count() > 0 && std::find(std::begin(kTaken), std::end(kTaken), name) == std::end(kTaken))
       return name + " is of a single run; --dataset takes the options of python3 -m aipu.batch behind --";
@@ -224,6 +226,7 @@ Status run_over(const Tool& tool, const Options& options) {
   words.insert(words.end(), options.dataset_options.begin(), options.dataset_options.end());
   if (tool.app.count("--threads") > 0) words.insert(words.end(), {"--threads", std::to_string(options.threads)});
   if (options.quiet) words.emplace_back("--quiet");
+  if (!options.entry.empty()) words.insert(words.end(), {"--entry", options.entry});
   words.insert(words.end(), {"--", options.model, options.dataset});
   // Batches, manifests and what a killed run goes on with are there, and there alone.
   return become({"aipu.batch", "aipurun", "--dataset", std::move(words)});

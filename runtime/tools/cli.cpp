@@ -164,6 +164,14 @@ void warn_of_threads(const Tool& tool, int threads) {
                       ", the rest is left out"));
 }
 
+CLI::Option* add_entry(CLI::App& app, std::string& entry) {
+  return app
+      .add_option("--entry", entry,
+                  "of a file with several models the one to run (aipudump lists them); default: the "
+                  "first")
+      ->type_name("NAME");
+}
+
 void warn_of_null(const Tool& tool, std::string_view backend) {
   if (backend == "null") tool.warn("--backend null computes nothing: the outputs mean nothing");
 }

@@ -57,6 +57,9 @@ CLI::Option* add_list(CLI::App& app, const std::string& names, T& values, const 
 CLI::Option* add_threads(CLI::App& app, int& threads);
 void warn_of_threads(const Tool& tool, int threads);
 
+// --entry, which model of a file is run.
+CLI::Option* add_entry(CLI::App& app, std::string& entry);
+
 // For --backend null, which is for measuring what is around the kernels.
 void warn_of_null(const Tool& tool, std::string_view backend);
 

@@ -25,7 +25,34 @@ void expect_one_line(const Status& status) {
   EXPECT_EQ(status.message().find('\n'), std::string::npos) << status.message();
 }
 
-// Loads the bytes and, if that works, runs them on small inputs. Returns whether it loaded.
+// Runs it on small inputs.
+void try_model(const std::shared_ptr<const Model>& model) {
+  SessionOptions session_options;
+  session_options.threads = 1;
+  session_options.memory_limit_bytes = kMemoryLimit;
+  auto session = Session::create(model, session_options);
+  if (!session.ok()) return expect_one_line(session.status());
+  static const std::vector<std::byte> zeros(1 << 16);
+  for (const int64_t symbol : {2, 0, 3}) {
+    bool bound = true;
+    for (size_t i = 0; i < model->inputs().size(); ++i) {
+      std::vector<int64_t> shape;
+      int64_t bytes_needed = 8;
+      for (const DimSpec& dim : model->inputs()[i].shape) {
+        shape.push_back(dim.extent >= 0 ? dim.extent : symbol);
+        bytes_needed = std::min<int64_t>(bytes_needed, 1 << 20) * std::min<int64_t>(shape.back(), 1 << 20);
+      }
+      // Data that large is not at hand; such a model is not run.
+      const bool fits = bytes_needed <= static_cast<int64_t>(zeros.size());
+      bound = bound && fits && (*session)->bind_input(i, {model->inputs()[i].dtype, shape, zeros.data()}).ok();
+    }
+    if (!bound) return;
+    if (const Status status = (*session)->run(); !status.ok()) expect_one_line(status);
+    for (size_t i = 0; i < model->outputs().size(); ++i) (void)(*session)->output(i).ok();
+  }
+}
+
+// Loads the bytes and, if that works, runs all models in them. Returns whether it loaded.
 bool try_file(std::span<const std::byte> bytes) {
   LoadOptions options;
   options.backend = "null";
@@ -34,38 +61,20 @@ bool try_file(std::span<const std::byte> bytes) {
     expect_one_line(model.status());
     return false;
   }
-  SessionOptions session_options;
-  session_options.threads = 1;
-  session_options.memory_limit_bytes = kMemoryLimit;
-  auto session = Session::create(*model, session_options);
-  if (!session.ok()) {
-    expect_one_line(session.status());
-    return true;
-  }
-  static const std::vector<std::byte> zeros(1 << 16);
-  for (const int64_t symbol : {2, 0, 3}) {
-    bool bound = true;
-    for (size_t i = 0; i < (*model)->inputs().size(); ++i) {
-      std::vector<int64_t> shape;
-      int64_t bytes_needed = 8;
-      for (const DimSpec& dim : (*model)->inputs()[i].shape) {
-        shape.push_back(dim.extent >= 0 ? dim.extent : symbol);
-        bytes_needed = std::min<int64_t>(bytes_needed, 1 << 20) * std::min<int64_t>(shape.back(), 1 << 20);
-      }
-      // Data that large is not at hand; such a model is not run.
-      const bool fits = bytes_needed <= static_cast<int64_t>(zeros.size());
-      bound = bound && fits && (*session)->bind_input(i, {(*model)->inputs()[i].dtype, shape, zeros.data()}).ok();
+  for (const std::string& name : (*model)->entries()) {
+    const auto entry = (*model)->open(name);
+    if (entry.ok()) {
+      try_model(*entry);
+    } else {
+      expect_one_line(entry.status());
     }
-    if (!bound) return true;
-    if (const Status status = (*session)->run(); !status.ok()) expect_one_line(status);
-    for (size_t i = 0; i < (*model)->outputs().size(); ++i) (void)(*session)->output(i).ok();
   }
   return true;
 }
 
 std::vector<ModelBuilder> samples() {
-  std::vector<ModelBuilder> models = {test::chain_model(), test::positive_model(), test::branch_model(),
-                                      test::barrier_model(), test::loop_model()};
+  std::vector<ModelBuilder> models = {test::chain_model(),   test::positive_model(), test::branch_model(),
+                                      test::barrier_model(), test::loop_model(),     test::two_entries()};
   // The kernels' code is only in the way here.
   for (ModelBuilder& model : models) {
     for (auto& section : model.sections) section.bytes.resize(std::min<size_t>(section.bytes.size(), 256));

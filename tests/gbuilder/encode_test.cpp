@@ -151,6 +151,7 @@ class LargeConstants : public ::testing::Test {
   }
 
   Plan plan_;
+  const std::vector<const Plan*> plans_ = {&plan_};
 };
 
 TEST_F(LargeConstants, AreTheSameHoweverTheyAreWritten) {
@@ -163,7 +164,7 @@ TEST_F(LargeConstants, AreTheSameHoweverTheyAreWritten) {
     const std::string path = path_of("constants_" + std::to_string(jobs));
     auto file = AtomicFile::create(path);
     ASSERT_TRUE(file.ok());
-    const auto hash = write_constants(plan_, *file, 128, jobs);
+    const auto hash = write_constants(plans_, *file, 128, jobs);
     ASSERT_TRUE(hash.ok()) << hash.status().message();
     EXPECT_EQ(*hash, hash_bytes(whole)) << jobs;
     const std::byte end[1] = {std::byte{9}};
@@ -181,10 +182,10 @@ TEST_F(LargeConstants, MustBeWhereThePlanSays) {
   auto file = AtomicFile::create(path_of("constants_misplaced"));
   ASSERT_TRUE(file.ok());
   plan_.tensors[1].offset_bytes += 64;
-  EXPECT_FALSE(write_constants(plan_, *file, 0, 2).ok());
+  EXPECT_FALSE(write_constants(plans_, *file, 0, 2).ok());
   plan_.tensors[1].offset_bytes -= 64;
   plan_.constant_bytes += 128;
-  EXPECT_FALSE(write_constants(plan_, *file, 0, 2).ok());
+  EXPECT_FALSE(write_constants(plans_, *file, 0, 2).ok());
 }
 
 TEST_F(LargeConstants, AFullDiskIsAnError) {
@@ -195,7 +196,7 @@ TEST_F(LargeConstants, AFullDiskIsAnError) {
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const struct rlimit limit = {1'000'000, saved.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
-  const auto hash = write_constants(plan_, *file, 0, 2);
+  const auto hash = write_constants(plans_, *file, 0, 2);
   ::setrlimit(RLIMIT_FSIZE, &saved);
   std::signal(SIGXFSZ, handler);
   ASSERT_FALSE(hash.ok());

@@ -28,8 +28,8 @@ std::string problem(std::span<const std::byte> bytes, VerifyLevel level = Verify
 std::string problem(const ModelBuilder& builder) { return problem(builder.build()); }
 
 TEST(Loader, AcceptsTheSampleModels) {
-  for (const ModelBuilder& b :
-       {test::chain_model(), test::positive_model(), test::branch_model(), test::barrier_model(), test::loop_model()})
+  for (const ModelBuilder& b : {test::chain_model(), test::positive_model(), test::branch_model(),
+                                test::barrier_model(), test::loop_model(), test::two_entries()})
     EXPECT_EQ(problem(b), "");
 }
 
@@ -336,7 +336,7 @@ TEST(Loader, CallsFitTheirBodies) {
   };
   const Edit edits[] = {
       {"body 0: input 0 is tensor 99 of 5", [](auto& b) { b.bodies[0].inputs[0] = 99; }},
-      {"body 0: it has kernels or sections of its own",
+      {"body 0: it has kernels, sections or entries of its own",
        [](auto& b) {
          b.bodies[0].kernels = {{"k", {}}};
        }},

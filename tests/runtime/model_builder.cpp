@@ -166,10 +166,17 @@ flatbuffers::Offset<fb::Model> ModelBuilder::table(
       backend.empty() ? flatbuffers::Offset<flatbuffers::String>() : builder.CreateString(backend);
   const auto costs =
       cost_figures.empty() ? flatbuffers::Offset<flatbuffers::Vector<double>>() : builder.CreateVector(cost_figures);
+  const auto entry_text =
+      entry_name.empty() ? flatbuffers::Offset<flatbuffers::String>() : builder.CreateString(entry_name);
+  std::vector<flatbuffers::Offset<fb::Model>> entry_rows;
+  for (const ModelBuilder& entry : entries) entry_rows.push_back(entry.table(builder, {}));
+  const auto all_entries = entries.empty() ? flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Model>>>()
+                                           : builder.CreateVector(entry_rows);
   return fb::CreateModel(builder, format_version, producer, name, target_text, feature_list, tec_count, section_list,
                          expression_list, symbol_list, tensor_list, input_list, output_list, kernel_list, argument_list,
                          wait_list, program_list, strings_list, origin_list, false, loop_list, call_list, all_bodies,
-                         backend_text, description_text, property_list, tensor_lists, costs, text_list, pool);
+                         backend_text, description_text, property_list, tensor_lists, costs, text_list, pool, 1,
+                         entry_text, all_entries);
 }
 
 std::vector<std::byte> ModelBuilder::build() const {

@@ -108,7 +108,9 @@ struct ModelBuilder {
   std::string description;
   std::vector<std::pair<std::string, std::string>> properties;
   std::vector<ListRow> lists;
-  std::vector<ModelBuilder> bodies;  // without sections and kernels
+  std::vector<ModelBuilder> bodies;   // without sections and kernels
+  std::string entry_name;             // "": absent
+  std::vector<ModelBuilder> entries;  // further models of the file, without sections and kernels too
   uint32_t next_sequence = 1;
 
   uint32_t constant(int64_t value) { return expression(fb::ExpressionOp::kConstant, 0, 0, 0, value); }

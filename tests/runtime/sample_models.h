@@ -32,6 +32,44 @@ inline ModelBuilder chain_model() {
   return b;
 }
 
+// The constants w (64 floats) and v (64 more): "one" is x[N] -> y = 2 * (w + v)[:N], "two" is x[N] -> y = -1 * w[:N].
+// (What x holds says nothing.)
+inline ModelBuilder two_entries() {
+  const auto model = [](bool is_first) {
+    ModelBuilder b;
+    const uint32_t zero = b.constant(0), many = b.constant(64);
+    const uint32_t n = b.symbol("N", 0, 0);
+    b.tensor("x", DType::kF32, {n}, fb::TensorKind::kInput);
+    const uint32_t w = b.tensor("w", DType::kF32, {many}, fb::TensorKind::kConstant);
+    const uint32_t y = b.tensor("y", DType::kF32, {n}, fb::TensorKind::kOutput);
+    uint32_t source = w;
+    if (is_first) {
+      const uint32_t v = b.tensor("v", DType::kF32, {many}, fb::TensorKind::kConstant);
+      b.tensors[v].offset_bytes = 256;
+      source = b.tensor("sum", DType::kF32, {many}, fb::TensorKind::kArena);
+      b.launch(1, {b.pointer(w, false, zero), b.pointer(v, false, zero), b.pointer(source, true, zero), b.number(many)},
+               many);
+      b.tensors[source].first_use = 1;
+      b.tensors[source].last_use = 2;
+    }
+    b.launch(0,
+             {b.pointer(source, false, zero), b.pointer(y, true, zero), b.number(n), b.word(is_first ? 2.0f : -1.0f)},
+             many);
+    b.entry_name = is_first ? "one" : "two";
+    return b;
+  };
+  ModelBuilder b = model(true);
+  b.kernel(scale_kernel());
+  b.kernel(add_kernel());
+  b.entries = {model(false)};
+  std::vector<float> constants(128);
+  for (size_t i = 0; i < constants.size(); ++i) constants[i] = static_cast<float>(i);
+  const auto bytes = std::as_bytes(std::span(constants));
+  b.sections.push_back({fb::SectionKind::kNativeModule, 0, test_kernels()});
+  b.sections.push_back({fb::SectionKind::kConstants, 0, {bytes.begin(), bytes.end()}});
+  return b;
+}
+
 // The same, sample by sample: commands 1 to 3 of chain_model() in a batch loop.
 inline ModelBuilder looped_chain_model() {
   ModelBuilder b = chain_model();

@@ -34,7 +34,7 @@ _setup_logger()
 from . import analysis, arith, model, nd, onnxruntime, op, script, target, te, testing, tir, topi, utils  # noqa: E402
 from ._registry import PackedFunc, convert, get_global_func  # noqa: E402
 from ._rpc import get_rpc_session  # noqa: E402
-from .model import Limits, Model, Session, enable_crash_reports, load  # noqa: E402
+from .model import Entry, Limits, Model, Session, enable_crash_reports, load  # noqa: E402
 from .nd import cpu, cuda, device  # noqa: E402
 from .onnxruntime import InferenceSession  # noqa: E402
 from .quantization import quantize  # noqa: E402
@@ -56,6 +56,7 @@ __all__ = [
     "Executor",
     "IRModule",
     "InferenceSession",
+    "Entry",
     "Limits",
     "Model",
     "PackedFunc",

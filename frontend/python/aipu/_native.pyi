@@ -74,16 +74,23 @@ class Executor:
         repeats_to_cooldown: int,
     ) -> List[float]: ...
 
-class BuildOptions:
+class EntryOptions:
     def __init__(self) -> None: ...
+    entry: str
     model: str
     weights: str
-    output: str
-    target: str
     shapes: Sequence[str]
     exposed: Sequence[str]
     preprocess: Sequence[str]
     postprocess: Sequence[str]
+    sequence_lengths: Sequence[str]
+    def add_constant(self, name: str, dtype: str, shape: Sequence[int], bytes: bytes) -> None: ...
+
+class BuildOptions(EntryOptions):
+    def __init__(self) -> None: ...
+    more_entries: Sequence[EntryOptions]
+    output: str
+    target: str
     plugins: Sequence[str]
     plugin_texts: Sequence[Tuple[str, str]]
     emit_c: str
@@ -103,6 +110,7 @@ def printable_message(text: str) -> str: ...
 class LoadOptions:
     def __init__(self) -> None: ...
     backend: str
+    entry: str
     verify: bool
     copy: bool
     sandbox: bool
@@ -128,6 +136,9 @@ class Model:
     def target(self) -> str: ...
     @property
     def backend(self) -> str: ...
+    @property
+    def entries(self) -> List[str]: ...
+    def open(self, entry: str) -> "Model": ...
     @property
     def inputs(self) -> List[_Spec]: ...
     @property

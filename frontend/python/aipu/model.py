@@ -10,14 +10,16 @@ from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple, Unio
 
 import numpy as np
 
-from . import _conversion, _files, _native
+from . import _conversion, _entries, _files, _native
 from ._arrays import TensorSpec, shown
 from ._conversion import ModelLike
+from ._entries import Entry
 from ._operator_text import OperatorText, plugin_sources
 from ._session import ProfileRow, Session, SessionPool
 from ._signature import ListSpec, Signature
 
 __all__ = [
+    "Entry",
     "Limits",
     "ListSpec",
     "Model",
@@ -37,7 +39,7 @@ def _optional_path(path: Optional[PathLike]) -> str:
 
 
 def build(
-    model: ModelLike,
+    model: Union[ModelLike, Entry, Sequence[Union[ModelLike, Entry]]],
     output: Optional[PathLike] = None,
     *,
     target: Optional[str] = None,
@@ -67,7 +69,9 @@ def build(
     """Converts an ONNX model (or Compass IR text with its ``weights``) to an aipu.bin, as the program ``aipugb`` does.
 
     ``model``: a path, the bytes of an ONNX file, or an ``onnx.ModelProto``; the latter two hold all their weights
-    themselves. ``output``: by default the model's path with ``.aipu.bin`` instead of its extension.
+    themselves. A list of them, or of :class:`Entry` with options for one alone, makes one file of several models, which
+    share constants and kernels: ``aipu.load(output, entry=NAME)``.
+    ``output``: by default the model's path with ``.aipu.bin`` instead of its extension.
     ``target``: ``"host"`` or a Compass target such as ``"X2_1204"``; by default the host, of the Compass IR of a
     kernel's call what the kernel was built for. ``shapes``: fixed shapes of inputs by name; -1 keeps an extent.
     ``expose``: values between the nodes of the outermost graph, by ONNX names (``*`` stands for any text), that become
@@ -97,53 +101,39 @@ def build(
     """
     if isinstance(plugins, (str, bytes, os.PathLike)):
         raise TypeError(f"plugins: expected a list of files, found {plugins!r}; write plugins=[{plugins!r}]")
-    if isinstance(expose, str):
-        raise TypeError(f"expose: expected a list of names; write expose=[{expose!r}]")
     if isinstance(target_plugins, (str, bytes, os.PathLike)):
         raise TypeError(f"target_plugins: expected a list of files; write target_plugins=[{target_plugins!r}]")
-    for name, texts in (("preprocess", preprocess), ("postprocess", postprocess)):
-        if isinstance(texts, str):
-            raise TypeError(f"{name}: expected a list; write {name}=[{texts!r}]")
     if isinstance(disabled_passes, str):
         raise TypeError(f"disabled_passes: expected a list of names; write disabled_passes=[{disabled_passes!r}]")
     if not 0 <= int(jobs) <= 1024:
         raise ValueError(f"jobs: expected a number from 0 to 1024, found {jobs}")
-    for name, extents in (shapes or {}).items():
-        if isinstance(extents, (str, bytes)) or not hasattr(extents, "__iter__"):
-            raise TypeError(f"shapes['{name}']: expected a list of extents such as [1, 3, 224, 224], found {extents!r}")
+    call = Entry(None, None, shapes, expose, sequence_lengths, constants, preprocess, postprocess, weights)
+    entries, several = _entries.entries_of(model, call)
     files, operators = plugin_sources(plugins)
     if any(file.endswith(".so") for file in files):
         _conversion.show_symbols()
     _conversion.load_targets(target_plugins)
     if output is None:
-        if _conversion.model_bytes(model) is not None:
-            raise TypeError("output: a model in memory has no path to take the name from; say where the aipu.bin goes")
-        output = os.path.splitext(os.fspath(model))[0] + ".aipu.bin"
+        if several or _conversion.model_bytes(entries[0].model) is not None:
+            what = "several models have no one path" if several else "a model in memory has no path"
+            raise TypeError(f"output: {what} to take the name from; say where the aipu.bin goes")
+        output = os.path.splitext(os.fspath(entries[0].model))[0] + ".aipu.bin"
     path = os.fspath(output)
     quantized = None
     if quantize is None and (max_error is not None or precision == "mixed"):
         raise ValueError("max_error and precision 'mixed' take data to measure: give quantize (some typical inputs)")
     if quantize is not None:
+        if several:
+            raise ValueError("quantize is for one model at a time: give build() what aipu.quantize makes of each")
         conversion = {"shapes": shapes, "sequence_lengths": sequence_lengths, "plugins": plugins, "jobs": jobs}
-        quantized = _quantized(model, quantize, precision, precision_file, target, max_error, constants, conversion)
-        model, precision = quantized.data, "" if quantized.precision_rules else "int8"
+        quantized = _quantized(
+            entries[0].model, quantize, precision, precision_file, target, max_error, constants, conversion
+        )
+        entries = [dataclasses.replace(entries[0], model=quantized.data)]
+        precision = "" if quantized.precision_rules else "int8"
     options = _native.BuildOptions()
-    options.weights = _optional_path(weights)
     options.output = path
     options.target = target or ""
-    options.shapes = [
-        f"{name}={'x'.join(str(int(extent)) for extent in extents)}" for name, extents in (shapes or {}).items()
-    ]
-    options.exposed = list(expose)
-    options.preprocess = list(preprocess)
-    options.postprocess = list(postprocess)
-    options.sequence_lengths = [
-        f"{name}={'none' if length is None else int(length)}" for name, length in (sequence_lengths or {}).items()
-    ]
-    for name, value in (constants or {}).items():
-        array = np.asarray(value)
-        array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
-        options.add_constant(name, array.dtype.name, list(array.shape), array.tobytes())
     options.plugins = files
     options.plugin_texts = [(operator.name, operator.text) for operator in operators]
     options.emit_c = _optional_path(emit_c)
@@ -157,8 +147,7 @@ def build(
     options.jobs = jobs
     options.use_cache = use_cache
     rules = quantized.precision_rules if quantized is not None else ""
-    with _located(operators), _conversion.model_path(model) as source, rules_file(rules) as rules_path:
-        options.model = source
+    with _located(operators), _entries.told(entries, options), rules_file(rules) as rules_path:
         options.precision_file = rules_path or options.precision_file
         report = _native.build_model(options, _optional_path(sign_key))
     report["output"] = path
@@ -255,6 +244,7 @@ class Limits:
 def load(
     path: Union[PathLike, bytes],
     *,
+    entry: Optional[str] = None,
     backend: Optional[str] = None,
     verify: bool = False,
     copy: bool = False,
@@ -262,7 +252,7 @@ def load(
     sandbox: bool = False,
     trusted_key: Optional[PathLike] = None,
 ) -> "Model":
-    """Loads an aipu.bin: a path, or its bytes.
+    """Loads an aipu.bin: a path, or its bytes. Of a file with several models the first, or the one called ``entry``.
 
     A file is mapped: while the model lives it must be neither cut off (the process would end by SIGBUS) nor written
     over. Replace a file that is in use by renaming a new one to its name (``os.replace``), as :func:`build` does, or
@@ -288,6 +278,7 @@ def load(
         copy = True
     options = _native.LoadOptions()
     options.backend = backend or ""
+    options.entry = entry or ""
     options.verify = verify
     options.copy = copy
     options.sandbox = sandbox
@@ -320,9 +311,19 @@ class Model:
 
     def __init__(self, native: Any, sandboxed: bool = False) -> None:
         self._native = native
+        self._sandboxed = sandboxed
         self._signature = Signature(native)
         # A session in a sandbox is a process, which any call can use.
         self._sessions = SessionPool(native, self._signature, 1 if sandboxed else _native.available_cpus())
+
+    @property
+    def entries(self) -> Tuple[str, ...]:
+        """What the models of the file are asked for by, the first one first; of a file with one, what that is called."""
+        return tuple(self._native.entries)
+
+    def open(self, entry: str) -> "Model":
+        """Another model of the file, on the same mapping; OSError, which lists them, where there is none of that name."""
+        return Model(self._native.open(entry), self._sandboxed)
 
     @property
     def inputs(self) -> Tuple[TensorSpec, ...]:

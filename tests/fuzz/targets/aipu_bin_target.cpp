@@ -1,7 +1,9 @@
 // A model file, run by the interpreter. The seal and the hashes of the sections are made to fit first, so that what is
 // behind them is reached: tables, commands and the kernels' TIR.
 #include <cstring>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "runtime/base/hash.h"
 #include "runtime/base/seal.h"
@@ -26,7 +28,7 @@ size_t root_end(const std::string& file) {
 // The table of sections, if the file has tables that can be read at all.
 const flatbuffers::Vector<flatbuffers::Offset<fb::Section>>* sections_of(const std::string& file, size_t end) {
   const auto* data = reinterpret_cast<const uint8_t*>(file.data());
-  flatbuffers::Verifier verifier(data, end, 16, 4u << 20);
+  flatbuffers::Verifier verifier(data, end, 17, 4u << 20);
   return fb::VerifySizePrefixedModelBuffer(verifier) ? fb::GetSizePrefixedModel(data)->sections() : nullptr;
 }
 
@@ -105,14 +107,14 @@ uint64_t runs() { return 1000; }
 
 std::vector<std::string> seeds() {
   std::vector<std::string> files = {file_by_hand()};
-  for (const char* name : {"convolutions", "quantized", "shapes"}) {
-    for (const auto& [sample, model] : sample_models()) {
-      if (sample != name) continue;
-      const Conversion conversion = convert(model, "host-baseline");
-      check(conversion.status.ok(), conversion.status.message());
-      files.push_back(conversion.file);
-    }
-  }
+  const auto add = [&](const Conversion& conversion) {
+    check(conversion.status.ok(), conversion.status.message());
+    files.push_back(conversion.file);
+  };
+  std::map<std::string, std::string> models;
+  for (const auto& [sample, model] : sample_models()) models[sample] = model;
+  for (const char* name : {"convolutions", "quantized", "shapes"}) add(convert(models.at(name), "host-baseline"));
+  add(convert_both(models.at("convolutions"), models.at("shapes"), "host-baseline"));
   return files;
 }
 

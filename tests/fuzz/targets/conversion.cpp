@@ -16,26 +16,20 @@ void write(const std::string& path, std::string_view text) {
   check(write_file_atomically(path, text, Sync::kNo).ok(), "the test cannot write its own files");
 }
 
-}  // namespace
-
-Conversion convert(std::string_view model, const std::string& target, std::string_view plugin) {
+const std::string& folder() {
   static const Temporary folder = [] {
     ::setenv("AIPU_CC", AIPU_SOURCE_DIR "/tests/fuzz/stub_cc.sh", 1);
     auto created = Temporary::create_folder("aipu-fuzz");
     check(created.ok(), "no temporary folder");
     return std::move(created).value();
   }();
-  gbuilder::BuildOptions options;
-  options.model = folder.path() + "/model.onnx";
-  options.output = folder.path() + "/model.aipu.bin";
-  options.target = target;
+  return folder.path();
+}
+
+Conversion convert_file(gbuilder::BuildOptions options) {
+  options.output = folder() + "/model.aipu.bin";
   options.use_cache = false;
   options.jobs = 1;
-  write(options.model, model);
-  if (!plugin.empty()) {
-    options.plugins = {folder.path() + "/plugin.py"};
-    write(options.plugins[0], plugin);
-  }
   std::error_code ignored;
   std::filesystem::remove(options.output, ignored);
   Conversion conversion;
@@ -48,6 +42,30 @@ Conversion convert(std::string_view model, const std::string& target, std::strin
     check(!std::filesystem::exists(options.output, ignored), "a conversion that failed left a file");
   }
   return conversion;
+}
+
+}  // namespace
+
+Conversion convert(std::string_view model, const std::string& target, std::string_view plugin) {
+  gbuilder::BuildOptions options;
+  options.model = folder() + "/model.onnx";
+  options.target = target;
+  write(options.model, model);
+  if (!plugin.empty()) {
+    options.plugins = {folder() + "/plugin.py"};
+    write(options.plugins[0], plugin);
+  }
+  return convert_file(std::move(options));
+}
+
+Conversion convert_both(std::string_view model, std::string_view other, const std::string& target) {
+  gbuilder::BuildOptions options;
+  options.model = folder() + "/model.onnx";
+  options.target = target;
+  options.more_entries.emplace_back().model = folder() + "/other.onnx";
+  write(options.model, model);
+  write(options.more_entries[0].model, other);
+  return convert_file(std::move(options));
 }
 
 }  // namespace aipu::fuzz

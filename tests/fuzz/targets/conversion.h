@@ -15,5 +15,7 @@ struct Conversion {
 };
 // `model`: ONNX. `plugin`: the text of a .py file, if any. Ends the process if a conversion that fails leaves a file.
 Conversion convert(std::string_view model, const std::string& target, std::string_view plugin = {});
+// Of two models, entries of one file.
+Conversion convert_both(std::string_view model, std::string_view other, const std::string& target);
 
 }  // namespace aipu::fuzz

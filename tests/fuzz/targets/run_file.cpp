@@ -43,8 +43,13 @@ FileOutcome run_file(std::span<const std::byte> file) {
   session_options.threads = 1;
   session_options.memory_limit_bytes = 16 << 20;
   session_options.run_seconds = 10;
-  const auto session = runtime::Session::create(*model, session_options);
-  outcome.run = session.ok() ? run(**model, **session) : session.status();
+  // The last error is told.
+  for (const std::string& name : (*model)->entries()) {
+    const auto entry = (*model)->open(name);
+    const auto session = entry.ok() ? runtime::Session::create(*entry, session_options) : entry.status();
+    const Status status = session.ok() ? run(**entry, **session) : session.status();
+    if (!status.ok()) outcome.run = status;
+  }
   return outcome;
 }
 

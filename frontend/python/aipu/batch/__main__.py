@@ -31,6 +31,7 @@ def _parser() -> argparse.ArgumentParser:
         "inputs", help="a folder, .npz, .npy, .parquet, .arrow, .feather, a .txt of paths, or - for paths on stdin"
     )
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="where results are written")
+    parser.add_argument("--entry", metavar="NAME", help="of an aipu.bin with several models the one to run")
     parser.add_argument("--format", choices=list(FORMATS), default="npz", help="of results (default: npz)")
     parser.add_argument(
         "--batch", type=int, metavar="N", help="items of one run (default: 16, or what the model takes)"
@@ -93,6 +94,7 @@ def _run(options: argparse.Namespace) -> int:
         restart=options.restart,
         progress=None if options.quiet else sys.stderr,
         build=build_options(options),
+        entry=options.entry,
     )
     tell_result(options.json, _lines(report), lambda: _told(report))
     return 0

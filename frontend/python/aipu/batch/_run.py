@@ -414,11 +414,13 @@ def run(
     restart: bool = False,
     progress: Any = None,
     build: Optional[Mapping[str, Any]] = None,
+    entry: Optional[str] = None,
 ) -> Report:
     """Runs a model over a data set; what was done is not done again when the same call is made later.
 
     ``model``: path or bytes of an aipu.bin or an ONNX model, a ModelProto, or an :class:`aipu.Model`. An ONNX model is
     converted (``build``: options of :func:`aipu.build`) and the conversion kept, as by :class:`aipu.InferenceSession`.
+    ``entry``: of an aipu.bin with several models the one to run.
 
     ``inputs``: a folder (all its files, by name), a ``.txt`` with a path per line (``"-"``: standard input), an
     ``.npz`` with an array per input or an ``.npy``, a row per item; Parquet or Arrow files, a folder of them, or a
@@ -447,7 +449,7 @@ def run(
     if on_disk_full not in ("stop", "wait"):
         raise ValueError(f"on_disk_full: expected 'stop' or 'wait', found '{on_disk_full}'")
     began = time.monotonic()
-    loaded, identity = _load(model, build)
+    loaded, identity = _load(model, build, entry)
     settings = _settings(loaded, batch, constants or {}, outputs, postprocess, format)
     source = source_of(inputs, [spec.name for spec in settings.specs], preprocess is not None)
     if sessions is None:
@@ -517,13 +519,15 @@ def _name_of(function: Any) -> Optional[str]:
     return f"{getattr(function, '__module__', '')}.{name}"
 
 
-def _load(model: Any, build: Optional[Mapping[str, Any]]) -> Tuple[Model, str]:
+def _load(model: Any, build: Optional[Mapping[str, Any]], entry: Optional[str]) -> Tuple[Model, str]:
     """The model, and what tells it from others."""
     if isinstance(model, Model):
+        model = model if entry is None else model.open(entry)
         return model, repr(model)
     source = _conversion.Source(model)
-    loaded, path = _conversion.load_converted(source, build)
-    return loaded, (_conversion.file_hash(path) if path else source.digest()).hex()
+    loaded, path = _conversion.load_converted(source, build, load={"entry": entry} if entry else None)
+    identity = (_conversion.file_hash(path) if path else source.digest()).hex()
+    return loaded, f"{identity} {entry}" if entry else identity
 
 
 def _pool(workers: int, processes: bool) -> concurrent.futures.Executor:

@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     group.add_argument("--numa", type=int, metavar="NODE", help="stay on the cores and memory of a NUMA node")
     add_build_arguments(group)
     group.add_argument("--backend", metavar="NAME", help="back end that runs an aipu.bin")
+    group.add_argument("--entry", metavar="NAME", help="of an aipu.bin with several models the one to measure")
     group.add_argument("--label", default="", help="kept in the results: of history, such as a commit")
     group.add_argument("--json", metavar="FILE", help="all that was measured (-: standard output)")
     group.add_argument("--html", metavar="FILE", help="the same as a page that needs nothing else")

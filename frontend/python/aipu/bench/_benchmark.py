@@ -132,6 +132,7 @@ class Bench:
         seed: int = 7,
         build: Optional[Mapping[str, Any]] = None,
         backend: Optional[str] = None,
+        entry: Optional[str] = None,
         clock: Callable[[], float] = time.perf_counter,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -142,7 +143,8 @@ class Bench:
         self.memory = Memory()
         begin = clock()
         source = _conversion.Source(model)
-        loaded: Model = _conversion.load_converted(source, build, load={"backend": backend} if backend else None)[0]
+        load = {name: value for name, value in (("backend", backend), ("entry", entry)) if value}
+        loaded: Model = _conversion.load_converted(source, build, load=load)[0]
         self.load_ms = 1e3 * (clock() - begin)
         self.model, self.threads = loaded, threads or _native.available_cpus()
         self.path, self.hash = source.path or loaded.name, source.digest().hex()

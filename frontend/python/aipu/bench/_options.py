@@ -112,6 +112,7 @@ def bench_options(options: argparse.Namespace) -> Dict[str, Any]:
         "most_samples": options.samples,
         "seed": options.seed,
         "backend": options.backend,
+        "entry": options.entry,
     }
 
 

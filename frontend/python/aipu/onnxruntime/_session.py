@@ -25,7 +25,7 @@ from ._values import IOBinding, OrtValue, type_name
 OWN_PROVIDER = "AipuExecutionProvider"
 PROVIDERS = (OWN_PROVIDER, "CPUExecutionProvider")
 _BUILD_OPTIONS = ("target", "shapes", "expose", "plugins", "fast_math", "disabled_passes", "jobs")
-_LOAD_OPTIONS = ("backend", "limits", "sandbox", "verify")
+_LOAD_OPTIONS = ("backend", "entry", "limits", "sandbox", "verify")
 _NO_VERSION = (1 << 63) - 1  # what onnxruntime says of a model without one
 SessionIOBinding = IOBinding
 
@@ -118,8 +118,8 @@ class InferenceSession:
     ``path_or_bytes``: path or bytes of an ONNX model or of an aipu.bin, or an ``onnx.ModelProto``. ``sess_options``:
     see :class:`SessionOptions`. ``providers``: ``"AipuExecutionProvider"`` and ``"CPUExecutionProvider"`` are the same;
     the former takes options, ``("AipuExecutionProvider", {...})``: ``target``, ``shapes``, ``expose``, ``plugins``,
-    ``fast_math``, ``disabled_passes`` and ``jobs`` as :func:`aipu.build` has them, ``backend``, ``limits``,
-    ``sandbox`` and ``verify`` as :func:`aipu.load`, and ``cache_dir``. Other providers are left out with a UserWarning.
+    ``fast_math``, ``disabled_passes`` and ``jobs`` as :func:`aipu.build` has them, ``backend``, ``entry``,
+    ``limits``, ``sandbox`` and ``verify`` as :func:`aipu.load`, and ``cache_dir``. Other providers are left out with a UserWarning.
 
     An ONNX model is converted when it is seen for the first time, which takes seconds to minutes; the conversion is
     kept by the hash of the model (with its external data), the options and this package, in ``cache_dir``, by default
