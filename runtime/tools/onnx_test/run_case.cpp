@@ -128,8 +128,8 @@ CaseResult run_data_set(runtime::Session& session, const GraphPorts& ports, cons
     if (!index.ok()) return judge(index.status(), set.name);
     const auto view = session.output(*index);
     if (!view.ok()) return judge(view.status(), set.name);
-    const Comparison comparison = compare({view->dtype, view->shape, view->data}, span_of(set.outputs[i]),
-                                          tolerance_of(view->dtype, tolerance));
+    const Comparison comparison =
+        compare({view->dtype, view->shape, view->data}, span_of(set.outputs[i]), tolerance_of(view->dtype, tolerance));
     if (!comparison.equal)
       return {Outcome::kFail,
               str_cat(set.name, ", output ", i, " '", ports.outputs[i].name, "': ", comparison.message)};
@@ -205,9 +205,10 @@ CaseResult run_case(const TestCase& test, const CaseOptions& options, const std:
   if (sets.empty()) return {Outcome::kFail, "no test_data_set_* folder"};
   for (const auto& set : sets) {
     if (!set.ok()) return judge(set.status(), "test data");
-    CaseResult result = session != nullptr
-                            ? run_data_set(*session, *ports, *set, options.tolerance, build.constant_inputs)
-                            : run_data_set_elsewhere(options, build.output, *ports, *set, build.constant_inputs, scratch);
+    CaseResult result =
+        session != nullptr
+            ? run_data_set(*session, *ports, *set, options.tolerance, build.constant_inputs)
+            : run_data_set_elsewhere(options, build.output, *ports, *set, build.constant_inputs, scratch);
     if (result.outcome != Outcome::kPass) return result;
   }
   return {Outcome::kPass, remark_of(test, sets.size(), build.constant_inputs)};

@@ -43,9 +43,8 @@ Status run_elsewhere(const std::string& command, const std::string& model, std::
                      std::span<const NamedArray> expected, const Tolerance& tolerance, const std::string& scratch) {
   AIPU_ASSIGN_OR_RETURN(const std::string given, written("--input", inputs, scratch));
   AIPU_ASSIGN_OR_RETURN(const std::string wanted, written("--expect", expected, scratch));
-  const std::string line =
-      str_cat(command, " ", quoted_for_shell(model), given, wanted, " --rtol ", number(tolerance.relative), " --atol ",
-              number(tolerance.absolute), " --quiet 2>&1");
+  const std::string line = str_cat(command, " ", quoted_for_shell(model), given, wanted, " --rtol ",
+                                   number(tolerance.relative), " --atol ", number(tolerance.absolute), " --quiet 2>&1");
   FILE* pipe = ::popen(line.c_str(), "r");
   if (pipe == nullptr) return io_error(str_cat("cannot start '", command, "': ", std::strerror(errno)));
   std::string output;
