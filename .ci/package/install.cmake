@@ -88,6 +88,18 @@ if(TARGET aipu_python)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/frontend/python/aipu/ DESTINATION ${AIPU_PYTHON_FOLDER} COMPONENT python
             FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
   endif()
+  # Programs in Python, which pip makes by itself of the same lines; the others there are C++.
+  if(NOT AIPU_WHEEL)
+    file(STRINGS ${PROJECT_SOURCE_DIR}/pyproject.toml lines REGEX "^aipu[a-z]* = \"aipu\\.[a-z]")
+    foreach(line IN LISTS lines)
+      string(REGEX MATCH "^([a-z]+) = \"([a-z_.]+):([a-z_]+)\"" matched "${line}")
+      set(program ${CMAKE_MATCH_1})
+      set(module ${CMAKE_MATCH_2})
+      set(function ${CMAKE_MATCH_3})
+      configure_file(${CMAKE_CURRENT_LIST_DIR}/python_program.in ${CMAKE_BINARY_DIR}/package/${program} @ONLY)
+      install(PROGRAMS ${CMAKE_BINARY_DIR}/package/${program} DESTINATION ${programs} COMPONENT python)
+    endforeach()
+  endif()
 endif()
 
 # All of the above, for who builds nothing else.

@@ -58,8 +58,6 @@ Result<std::map<size_t, std::vector<int64_t>>> named_shapes(const std::vector<st
   return shapes;
 }
 
-namespace {
-
 std::string quoted_for_shell(const std::string& text) {
   const bool plain = text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,") ==
                      std::string::npos;
@@ -68,6 +66,8 @@ std::string quoted_for_shell(const std::string& text) {
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
 }
+
+namespace {
 
 // What to type for an input whose extents are not all known.
 std::string shape_option(const runtime::TensorSpec& spec, const std::map<std::string, int64_t>& symbols) {

@@ -38,6 +38,9 @@ Result<std::vector<std::vector<int64_t>>> complete_shapes(const runtime::Model& 
                                                           const std::map<size_t, std::vector<int64_t>>& given,
                                                           OpenExtents open);
 
+// As one word of a command for the shell, as it is where nothing in it means something there.
+std::string quoted_for_shell(const std::string& text);
+
 Status bind_all(runtime::Session& session, const std::vector<Array>& inputs);
 
 }  // namespace aipu::tools

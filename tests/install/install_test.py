@@ -250,6 +250,8 @@ def use_python(prefix, python, model):
         return
     text = run(python, "-P", "-c", PYTHON_PROGRAM, model, hidden=HIDDEN, env={"PYTHONPATH": package})
     expect(str(prefix) in text, f"the installed package is used: {text}")
+    text = run(prefix / "bin/aipudiff", "--version", hidden=HIDDEN)
+    expect(re.fullmatch(r"aipudiff \d+\.\d+\.\d+\n", text), f"version: {text}")
 
 
 def main():

@@ -45,6 +45,7 @@ open("m.onnx", "wb").write(field(1, 8) + field(7, graph) + field(8, field(1, b""
 USE = """
 import numpy, aipu
 x = numpy.array([[-1, 2, -3, 4]], "float32")
+numpy.savez("in.npz", x=x)
 assert aipu.load("m.aipu.bin").run({"x": x})["y"].tolist() == [[0, 2, 0, 4]]
 assert aipu.load(aipu.build("m.onnx", "n.aipu.bin")["output"]).run({"x": x})["y"].tolist() == [[0, 2, 0, 4]]
 """
@@ -67,13 +68,20 @@ def use_tools(bin_folder, scratch, cache):
     )
 
 
+def use_python(python, bin_folder, scratch, cache):
+    environment = {"AIPU_CACHE_DIR": cache}
+    run(python, "-P", "-c", USE, cwd=scratch, env=environment)
+    text = run(bin_folder / "aipudiff", "m.onnx", "m.onnx@interp", "--data", "in.npz", cwd=scratch, env=environment)
+    expect("y" in text, text)
+
+
 def use_wheel(folder, scratch):
     (wheel,) = folder.glob("*.whl")
     expect(wheel.name.endswith("-manylinux_2_36_x86_64.whl") or "x86_64" not in wheel.name, wheel.name)
     run(PYTHON, "-m", "venv", "--system-site-packages", scratch / "venv")
     run(scratch / "venv/bin/pip", "install", "--no-index", "--no-deps", wheel)
     use_tools(scratch / "venv/bin", scratch, scratch / "wheel-cache")
-    run(scratch / "venv/bin/python", "-P", "-c", USE, cwd=scratch, env={"AIPU_CACHE_DIR": scratch / "wheel-cache"})
+    use_python(scratch / "venv/bin/python", scratch / "venv/bin", scratch, scratch / "wheel-cache")
     needed = ""
     for file in scratch.glob("venv/lib/python*/site-packages/aipu/bin/*"):
         needed += run("ldd", file)
@@ -109,7 +117,7 @@ def use_installed(folder, scratch):
     names = [run("dpkg-deb", "-f", package, "Package").strip() for package in packages]
     run("dpkg", "-i", *packages)
     use_tools(pathlib.Path("/usr/bin"), scratch, scratch / "deb-cache")
-    run("/usr/bin/python3", "-P", "-c", USE, cwd=scratch, env={"AIPU_CACHE_DIR": scratch / "deb-cache"})
+    use_python("/usr/bin/python3", pathlib.Path("/usr/bin"), scratch, scratch / "deb-cache")
     expected = "y [1,4] 2 2 2 2\n"
     example = "/usr/share/aipu/examples/run_model.c"
     flags = run("pkg-config", "--cflags", "--libs", "aipu").split()

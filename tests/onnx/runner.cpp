@@ -13,7 +13,9 @@ namespace aipu::onnx_tests {
 
 RunReport run_cases(const std::string& arguments) {
   RunReport report;
-  FILE* pipe = ::popen((AIPU_BUILD_DIR "/bin/aipu-onnx-test " + arguments + " 2>&1").c_str(), "r");
+  const char* more = std::getenv("AIPU_ONNX_TEST_OPTIONS");
+  const std::string options = more != nullptr ? std::string(more) + " " : std::string();
+  FILE* pipe = ::popen((AIPU_BUILD_DIR "/bin/aipu-onnx-test " + options + arguments + " 2>&1").c_str(), "r");
   if (pipe == nullptr) return report;
   std::array<char, 4096> buffer;
   while (std::fgets(buffer.data(), buffer.size(), pipe) != nullptr) report.output += buffer.data();

@@ -17,6 +17,7 @@ struct RunReport {
   std::map<std::string, CaseReport> cases;
 };
 
+// Options of $AIPU_ONNX_TEST_OPTIONS come before the others.
 RunReport run_cases(const std::string& arguments);
 
 // ../shared/models beside the checkout; the variable AIPU_MODELS overrides it. "" when there is none.

@@ -81,11 +81,25 @@ class MapType:
         return _field(4, _field(1, kind)) if self.many else kind
 
 
-def _value(name, dtype, shape):
-    if isinstance(dtype, MapType):
-        return _field(1, name) + _field(2, dtype.encoded())
+class SequenceType:
+    """The type of a value that is a sequence of tensors."""
+
+    def __init__(self, dtype, shape):
+        self.dtype, self.shape = dtype, shape
+
+    def encoded(self):
+        return _field(4, _field(1, _tensor_type(self.dtype, self.shape)))
+
+
+def _tensor_type(dtype, shape):
     dims = b"".join(_field(1, _field(1, d) if isinstance(d, int) else _field(2, d)) for d in shape)
-    return _field(1, name) + _field(2, _field(1, _field(1, _TYPES[dtype]) + _field(2, dims)))
+    return _field(1, _field(1, _TYPES[dtype]) + _field(2, dims))
+
+
+def _value(name, dtype, shape):
+    if isinstance(dtype, (MapType, SequenceType)):
+        return _field(1, name) + _field(2, dtype.encoded())
+    return _field(1, name) + _field(2, _tensor_type(dtype, shape))
 
 
 class Raw:

@@ -12,7 +12,7 @@ import aipu
 import aipu.onnxruntime as ort
 import numpy as np
 import pytest
-from onnx_text import node, write_model
+from onnx_text import MapType, SequenceType, node, write_model
 from other_python import python_with, run_python
 
 BIN = pathlib.Path(os.environ.get("AIPU_BUILD_DIR", ".")) / "bin"
@@ -228,6 +228,73 @@ def test_io_binding(path):
     binding.clear_binding_inputs()
     with pytest.raises(ValueError, match="Required inputs"):
         session.run_with_iobinding(binding)
+
+
+def test_sequences_and_maps(tmp_path):
+    """A classifier as sklearn's exporter writes it, and a sequence: as onnxruntime describes and gives them."""
+    maps = MapType("object", "float32", many=True)
+    write_model(
+        tmp_path / "c.onnx",
+        [node("ZipMap", ["x"], ["p"], "ai.onnx.ml", classlabels_strings=["a", "b"]), node("Relu", ["x"], ["y"])],
+        [("x", "float32", ("N", 2))],
+        [("p", maps, ()), ("y", "float32", ("N", 2))],
+        opset=21,
+    )
+    session = ort.InferenceSession(tmp_path / "c.onnx")
+    kinds = [(value.name, value.type, value.shape) for value in session.get_outputs()]
+    assert kinds == [("p", "seq(map(string,tensor(float)))", []), ("y", "tensor(float)", ["N", 2])]
+    feed = {"x": np.array([[0.5, -2]], np.float32)}
+    scores, y = session.run(None, feed)
+    assert scores == [{"a": 0.5, "b": -2.0}] and y.tolist() == [[0.5, 0]]
+    assert session.run(["p"], feed) == [scores]
+    value = session.run_with_ort_values(["p"], {"x": ort.OrtValue.ortvalue_from_numpy(feed["x"])})[0]
+    assert value.data_type() == kinds[0][1] and not value.is_tensor() and not value.is_tensor_sequence()
+    with pytest.raises(RuntimeError, match="only a tensor has that"):
+        value.numpy()
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", feed["x"])
+    binding.bind_output("p")
+    session.run_with_iobinding(binding)
+    assert binding.copy_outputs_to_cpu() == [scores]
+
+    write_model(
+        tmp_path / "s.onnx",
+        [node("SequenceInsert", ["xs", "x"], ["ys"])],
+        [("xs", SequenceType("float32", ("N",)), ()), ("x", "float32", ("N",))],
+        [("ys", SequenceType("float32", ("N",)), ())],
+    )
+    provider = ("AipuExecutionProvider", {"sequence_lengths": {"xs": 1}})
+    session = ort.InferenceSession(tmp_path / "s.onnx", providers=[provider])
+    assert [(value.name, value.type, value.shape) for value in session.get_inputs()] == [
+        ("xs", "seq(tensor(float))", []),
+        ("x", "tensor(float)", ["N"]),
+    ]
+    one, two = np.array([1, 2], np.float32), np.array([3, 4], np.float32)
+    (found,) = session.run(None, {"xs": [one], "x": two})
+    assert [array.tolist() for array in found] == [[1, 2], [3, 4]]
+    with pytest.raises(ValueError, match=r"Required inputs \(\['xs'\]\)"):
+        session.run(None, {"x": two})
+
+
+def test_strings(tmp_path):
+    write_model(tmp_path / "m.onnx", [node("Identity", ["x"], ["y"])], [("x", "object", (2,))], [("y", "object", (2,))])
+    session = ort.InferenceSession(tmp_path / "m.onnx")
+    assert session.get_inputs()[0].type == "tensor(string)"
+    value = session.run_with_ort_values(None, {"x": ort.OrtValue.ortvalue_from_numpy(np.array(["a", "bc"]))})[0]
+    assert value.data_type() == "tensor(string)" and value.element_type() == 8
+    assert value.numpy().tolist() == ["a", "bc"]
+
+
+def test_what_is_without_effect_says_so(path):
+    with pytest.warns(UserWarning, match="set_seed is without effect"):
+        ort.set_seed(1)
+    ort.preload_dlls()
+    options = ort.SessionOptions()
+    assert not options.has_providers()
+    options.add_provider("AipuExecutionProvider", {"target": "X2_1204"})
+    with pytest.warns(UserWarning, match="no argument 'speed'"):
+        session = ort.InferenceSession(path, options, speed=1)
+    assert options.has_providers() and session._model.target == "X2_1204"
 
 
 def test_errors(path, tmp_path):

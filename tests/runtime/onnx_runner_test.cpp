@@ -84,6 +84,24 @@ TEST_F(OnnxRunner, ReportsEachCaseAndGoesOn) {
   EXPECT_THAT(output_, HasSubstr("1 passed, 0 failed, 0 skipped\n"));
 }
 
+TEST_F(OnnxRunner, AnotherProgramRunsTheModels) {
+  copy_case("test_add", "a_right");
+  copy_case("test_add", "b_wrong_data");
+  shell("cp " + folder_ + "/b_wrong_data/test_data_set_0/input_0.pb " + folder_ +
+        "/b_wrong_data/test_data_set_0/output_0.pb");
+  const std::string runner = "--runner '" AIPU_BUILD_DIR "/bin/aipurun --threads 1' ";
+  EXPECT_EQ(run(runner + folder_), 1);
+  EXPECT_THAT(output_, HasSubstr("PASS a_right: 1 data set\n"));
+  EXPECT_THAT(output_, HasSubstr("FAIL b_wrong_data: test_data_set_0: aipurun: output 'sum' is not as expected"));
+
+  EXPECT_EQ(run("--only a_right --runner nonesuch " + folder_), 1);
+  EXPECT_THAT(output_, HasSubstr("nonesuch: not found"));
+  EXPECT_EQ(run("--only a_right --runner false " + folder_), 1);
+  EXPECT_THAT(output_, HasSubstr("FAIL a_right: test_data_set_0: 'false' failed: exit code 1\n"));
+  EXPECT_EQ(run(runner + "--backend interp " + folder_), 2);
+  EXPECT_THAT(output_, HasSubstr("--backend and --threads are for its command"));
+}
+
 TEST_F(OnnxRunner, ACrashIsTheFailureOfItsCase) {
   copy_case("test_add", "case");
   ASSERT_TRUE(

@@ -31,6 +31,7 @@ class _TensorList:
     def __init__(self, kind: int, absent: bool, tensors: Sequence[TensorSpec]) -> None:
         self.kind = self.KINDS[kind]
         self.absent = absent
+        self.tensors = tuple(tensors)
         self.names = [spec.name for spec in tensors]
         self._dtypes = [numpy_dtype(spec.dtype) for spec in tensors]
 
@@ -87,6 +88,19 @@ class Signature:
             found = _TensorList(kind, absent, tensors)
             (self.input_lists if is_input else self.output_lists)[name] = found
 
+    def ports(self, of_inputs: bool) -> Dict[str, Union[TensorSpec, _TensorList]]:
+        """Inputs or outputs as the ONNX model has them: a list stands where its first tensor does, one without tensors
+        at the end."""
+        specs, lists = (self.inputs, self.input_lists) if of_inputs else (self.outputs, self.output_lists)
+        owner = {element: name for name, found in lists.items() for element in found.names}
+        found: Dict[str, Union[TensorSpec, _TensorList]] = {}
+        for spec in specs:
+            name = owner.get(spec.name, spec.name)
+            found.setdefault(name, lists.get(name, spec))
+        for name, without_tensors in lists.items():
+            found.setdefault(name, without_tensors)
+        return found
+
     def _flat(self, inputs: Mapping[str, Any]) -> Dict[str, Any]:
         """The arrays by the names of the model's tensors, those of lists too."""
         flat = {name: value for name, value in inputs.items() if name not in self.input_lists}
@@ -124,17 +138,10 @@ class Signature:
                 name: self.output_lists[name].value(results) if name in self.output_lists else results[name]
                 for name in outputs
             }
-        first = {found.names[0]: name for name, found in self.output_lists.items() if found.names}
-        inner = {element for found in self.output_lists.values() for element in found.names}
-        named: Dict[str, Any] = {}
-        for name, value in results.items():
-            if name in first:
-                named[first[name]] = self.output_lists[first[name]].value(results)
-            elif name not in inner:
-                named[name] = value
-        for name, found in self.output_lists.items():
-            named.setdefault(name, found.value(results))
-        return named
+        return {
+            name: port.value(results) if isinstance(port, _TensorList) else results[name]
+            for name, port in self.ports(of_inputs=False).items()
+        }
 
     def input_values(self, inputs: Mapping[str, Any]) -> List[np.ndarray]:
         """An array per input of the model."""

@@ -25,13 +25,11 @@
 #include "gbuilder/build.h"
 #include "runtime/base/embedded_file.h"
 #include "runtime/base/file.h"
-#include "runtime/base/stored_type.h"
 #include "runtime/base/temporary.h"
 #include "runtime/base/text.h"
 #include "runtime/model.h"
-#include "runtime/session.h"
 #include "runtime/tools/cli.h"
-#include "runtime/tools/compare.h"
+#include "runtime/tools/onnx_test/run_case.h"
 #include "runtime/tools/onnx_test/test_data.h"
 
 namespace aipu::tools {
@@ -42,196 +40,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Options {
-  std::vector<std::string> folders, plugins;
-  std::string target = "host", backend, only, json;
-  Tolerance tolerance;
+struct Options : CaseOptions {
+  std::vector<std::string> folders;
+  std::string only, json;
   int jobs = 0;
-  int threads = 0;
   double timeout = 120;
-  bool no_cache = false, failures_only = false;
-};
-
-// kKnown: it differs because its data contradict its model or the specification (tests/onnx/contradictions.txt).
-enum class Outcome : uint8_t { kPass, kFail, kSkip, kKnown };
-
-struct CaseResult {
-  Outcome outcome = Outcome::kFail;
-  std::string reason;
+  bool failures_only = false;
 };
 
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
 }
-
-bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
-
-// ---- in the child --------------------------------------------------------------------------------------------------
-
-CaseResult judge(const Status& status, std::string_view where) {
-  if (status.code() == ErrorCode::kUnsupported) return {Outcome::kSkip, str_cat("unsupported: ", status.message())};
-  return {Outcome::kFail, str_cat(where, ": ", status.message())};
-}
-
-struct DataSet {
-  std::string name;
-  std::vector<Array> inputs;  // by position in the graph
-  std::vector<Array> outputs;
-};
-
-Result<DataSet> read_data_set(const std::string& folder, const GraphPorts& ports) {
-  DataSet set;
-  set.name = folder.substr(folder.find_last_of('/') + 1);
-  for (size_t i = 0; exists(str_cat(folder, "/input_", i, ".pb")); ++i) {
-    AIPU_ASSIGN_OR_RETURN(Array array, read_tensor_pb(str_cat(folder, "/input_", i, ".pb")));
-    set.inputs.push_back(std::move(array));
-  }
-  for (size_t i = 0; exists(str_cat(folder, "/output_", i, ".pb")); ++i) {
-    AIPU_ASSIGN_OR_RETURN(Array array, read_tensor_pb(str_cat(folder, "/output_", i, ".pb")));
-    set.outputs.push_back(std::move(array));
-  }
-  if (set.inputs.size() > ports.inputs.size() || set.outputs.size() > ports.outputs.size() || set.outputs.empty()) {
-    return invalid_model(str_cat(folder, ": ", set.inputs.size(), " inputs and ", set.outputs.size(),
-                                 " outputs for a model with ", ports.inputs.size(), " and ", ports.outputs.size()));
-  }
-  // NumPy has no bfloat16, so the ONNX project stores such tensors as uint16 with the same bits.
-  const auto reinterpret = [](Array* array, const GraphPort& port) {
-    if (array->dtype == DType::kU16 && port.dtype == DType::kBF16) array->dtype = DType::kBF16;
-  };
-  for (size_t i = 0; i < set.inputs.size(); ++i) reinterpret(&set.inputs[i], ports.inputs[i]);
-  for (size_t i = 0; i < set.outputs.size(); ++i) reinterpret(&set.outputs[i], ports.outputs[i]);
-  return set;
-}
-
-// The rule of the light models: x[k] = k / n, divided in float64, symbolic extents 1.
-Result<DataSet> make_light_data(const TestCase& test, const GraphPorts& ports) {
-  DataSet set;
-  set.name = "light";
-  for (const GraphPort& port : ports.inputs) {
-    if (port.dtype != DType::kF32)
-      return unsupported(str_cat("a light model with an input of ", dtype_name(port.dtype)));
-    Array array;
-    array.dtype = port.dtype;
-    array.shape = port.shape;
-    AIPU_ASSIGN_OR_RETURN(const int64_t count, element_count(array.shape));
-    array.data.resize(static_cast<size_t>(count) * sizeof(float));
-    for (int64_t k = 0; k < count; ++k) {
-      const auto value = static_cast<float>(static_cast<double>(k) / static_cast<double>(count));
-      std::memcpy(array.data.data() + static_cast<size_t>(k) * sizeof value, &value, sizeof value);
-    }
-    set.inputs.push_back(std::move(array));
-  }
-  AIPU_ASSIGN_OR_RETURN(Array output, read_tensor_pb(test.light_output));
-  set.outputs.push_back(std::move(output));
-  return set;
-}
-
-using ConstantInputs = std::map<std::string, graph::ConstantPtr>;
-
-// What a conversion lacked: the graph input that is the operand X of "operand 'X' must be known when compiling", with
-// its value from the one data set of the case. False if the error is another one, or no input has that name.
-bool add_constant_input(const Status& status, const TestCase& test, const GraphPorts& ports,
-                        ConstantInputs* constants) {
-  const std::string& message = status.message();
-  const size_t end = message.find("' must be known when compiling");
-  if (status.code() != ErrorCode::kUnsupported || end == std::string::npos || test.data_sets.size() != 1) return false;
-  const size_t quote = end == 0 ? std::string::npos : message.rfind('\'', end - 1);
-  if (quote == std::string::npos) return false;
-  const std::string operand = message.substr(quote + 1, end - quote - 1);
-  for (size_t i = 0; i < ports.inputs.size(); ++i) {
-    if (ports.inputs[i].name != operand || constants->count(operand) != 0) continue;
-    auto array = read_tensor_pb(str_cat(test.data_sets[0], "/input_", i, ".pb"));
-    if (!array.ok()) return false;
-    if (array->dtype == DType::kString) return false;  // its numbers are the importer's to give
-    if (is_packed(array->dtype)) {
-      const auto count = element_count(array->shape);
-      if (!count.ok()) return false;
-      array->data = unpack(array->dtype, array->data, *count);
-    }
-    (*constants)[operand] = graph::Constant::create(array->dtype, array->shape, std::move(array->data));
-    return true;
-  }
-  return false;
-}
-
-CaseResult run_data_set(runtime::Session& session, const GraphPorts& ports, const DataSet& set,
-                        const Tolerance& tolerance, const ConstantInputs& constants) {
-  const runtime::Model& model = session.model();
-  for (size_t i = 0; i < set.inputs.size(); ++i) {
-    if (constants.count(ports.inputs[i].name) != 0) continue;
-    const auto index = model.input_index(ports.inputs[i].name);
-    if (!index.ok()) return judge(index.status(), set.name);
-    const Array& array = set.inputs[i];
-    if (Status status = session.bind_input(*index, {array.dtype, array.shape, array.data.data()}); !status.ok())
-      return judge(status, set.name);
-  }
-  if (Status status = session.run(); !status.ok()) return judge(status, set.name);
-  for (size_t i = 0; i < set.outputs.size(); ++i) {
-    const auto index = model.output_index(ports.outputs[i].name);
-    if (!index.ok()) return judge(index.status(), set.name);
-    const auto view = session.output(*index);
-    if (!view.ok()) return judge(view.status(), set.name);
-    // The ONNX project's own runner allows two units of bfloat16.
-    Tolerance allowed = tolerance;
-    if (view->dtype == DType::kBF16) allowed.relative = std::max(allowed.relative, 0x1p-6);
-    const Comparison comparison = compare({view->dtype, view->shape, view->data}, span_of(set.outputs[i]), allowed);
-    if (!comparison.equal)
-      return {Outcome::kFail,
-              str_cat(set.name, ", output ", i, " '", ports.outputs[i].name, "': ", comparison.message)};
-  }
-  return {Outcome::kPass, {}};
-}
-
-CaseResult run_case(const TestCase& test, const Options& options, const std::string& scratch) {
-  gbuilder::BuildOptions build;
-  build.model = test.model;
-  build.output = scratch + "/model.aipu.bin";
-  build.target = options.target;
-  build.plugins = options.plugins;
-  build.jobs = 1;  // cases run in parallel instead
-  build.use_cache = !options.no_cache;
-  auto report = gbuilder::build_model(build);
-  const auto ports = read_ports(test.model);
-  // Node tests feed every operand as a graph input, also those that decide ranks, which no exporter does. What the
-  // plain conversion cannot do without is fixed to the value of the data set, one operand at a time, and the result
-  // says so.
-  while (!report.ok() && ports.ok() && add_constant_input(report.status(), test, *ports, &build.constant_inputs))
-    report = gbuilder::build_model(build);
-  if (!report.ok()) return judge(report.status(), "convert");
-  if (!ports.ok()) return judge(ports.status(), "model");
-  for (const auto* list : {&ports->inputs, &ports->outputs}) {
-    for (const GraphPort& port : *list) {
-      if (!port.is_tensor) return {Outcome::kSkip, str_cat("unsupported: '", port.name, "' is not a tensor")};
-    }
-  }
-  runtime::LoadOptions load;
-  load.backend = options.backend;
-  const auto model = runtime::Model::load(build.output, load);
-  if (!model.ok()) return judge(model.status(), "load");
-  runtime::SessionOptions session_options;
-  session_options.threads = options.threads;
-  const auto session = runtime::Session::create(*model, session_options);
-  if (!session.ok()) return judge(session.status(), "session");
-
-  std::vector<Result<DataSet>> sets;
-  if (!test.light_output.empty()) sets.push_back(make_light_data(test, *ports));
-  for (const std::string& folder : test.data_sets) sets.push_back(read_data_set(folder, *ports));
-  if (sets.empty()) return {Outcome::kFail, "no test_data_set_* folder"};
-  for (const auto& set : sets) {
-    if (!set.ok()) return judge(set.status(), "test data");
-    CaseResult result = run_data_set(**session, *ports, *set, options.tolerance, build.constant_inputs);
-    if (result.outcome != Outcome::kPass) return result;
-  }
-  std::string remark = test.light_output.empty() ? str_cat(sets.size(), sets.size() == 1 ? " data set" : " data sets")
-                                                 : std::string("light");
-  for (const auto& [name, constant] : build.constant_inputs)
-    remark += str_cat(name == build.constant_inputs.begin()->first ? " (constant inputs: " : ", ", name);
-  if (!build.constant_inputs.empty()) remark += ")";
-  return {Outcome::kPass, std::move(remark)};
-}
-
-// ---- in the parent -------------------------------------------------------------------------------------------------
 
 std::string last_line(const std::string& path) {
   const auto text = read_text_file(path);
@@ -463,6 +283,11 @@ void add_options(Tool& tool, Options& options) {
   app.add_option("--backend", options.backend, "native, sim, interp; default: what the target needs")
       ->type_name("NAME")
       ->group(group);
+  app.add_option("--runner", options.runner,
+                 "run the models by this command, which takes the options of aipurun: \"qemu-aarch64 -L /usr/... "
+                 "build/aarch64/bin/aipurun\"")
+      ->type_name("COMMAND")
+      ->group(group);
   add_list(app, "--plugin", options.plugins, "plugin of a custom op, as for aipugb")->type_name("FILE")->group(group);
   app.add_option("--only", options.only, "run only cases whose name contains this")->type_name("TEXT")->group(group);
   group = "What is right";
@@ -500,10 +325,13 @@ std::string usage_error(const Options& options) {
   gbuilder::BuildOptions build;
   build.target = options.target;
   if (const Status status = gbuilder::check_options(build); !status.ok()) return status.message();
-  if (const Status status = runtime::check_backend(options.backend, options.target); !status.ok())
+  if (!options.runner.empty()) {
+    if (!options.backend.empty() || options.threads != 0)
+      return "--runner runs the models: --backend and --threads are for its command";
+  } else if (const Status status = runtime::check_backend(options.backend, options.target); !status.ok())
     return str_cat("--backend ", options.backend, ": ", status.message());
   for (const std::string& plugin : options.plugins) {
-    if (!exists(plugin)) return str_cat("--plugin ", plugin, ": no such file");
+    if (::access(plugin.c_str(), F_OK) != 0) return str_cat("--plugin ", plugin, ": no such file");
   }
   return "";
 }

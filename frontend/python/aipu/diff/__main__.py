@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import List, Optional
 
-from .. import _files
+from .. import __version__, _files
 from .._arguments import add_data_arguments, print_lines, run_program, tell_result
 from .._progress import ProgressLine
 from . import _page
@@ -32,6 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--all", action="store_true", help="show layers without a difference too")
     parser.add_argument("--min-snr", type=float, metavar="DB", help="fail if an output has less")
     parser.add_argument("--html", metavar="FILE", help="a page with plots that needs nothing else")
+    parser.add_argument("--version", action="version", version=f"aipudiff {__version__}")
     add_data_arguments(parser)
     return parser
 

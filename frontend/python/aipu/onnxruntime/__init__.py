@@ -9,8 +9,10 @@ A model is converted when its session is made, and the conversion is kept (:clas
 is an error that says so; the package ``onnxruntime`` need not be installed.
 """
 
+import warnings as _warnings
 from typing import Any as _Any
 from typing import List as _List
+from typing import Optional as _Optional
 
 from .. import __version__
 from ._errors import (
@@ -81,8 +83,17 @@ def enable_telemetry_events() -> None:
 
 
 def set_seed(seed: int) -> None:
-    """Refused: the seed of random operators is an attribute of their nodes. NotImplementedError."""
-    raise NotImplementedError("aipu.onnxruntime.set_seed: not supported; random operators have an attribute 'seed'")
+    """Without effect, which a UserWarning says: the seed of random operators is an attribute of their nodes."""
+    _warnings.warn("set_seed is without effect: random operators have an attribute 'seed'", stacklevel=2)
+
+
+def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: _Optional[str] = None) -> None:
+    """Nothing to load: aipu needs no libraries of a GPU's."""
+
+
+def print_debug_info() -> None:
+    """Prints what :func:`get_build_info` says."""
+    print(get_build_info())
 
 
 def __getattr__(name: str) -> _Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, Dict
+from typing import Any, Dict, Mapping
 
 
 class GraphOptimizationLevel(enum.IntEnum):
@@ -86,6 +86,7 @@ class SessionOptions(_Attributes):
     def __init__(self) -> None:
         super().__init__()
         object.__setattr__(self, "_extents", {})
+        object.__setattr__(self, "_providers", [])
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "optimized_model_filepath" and value:
@@ -93,6 +94,14 @@ class SessionOptions(_Attributes):
         if name == "intra_op_num_threads" and not 0 <= int(value) <= 1024:
             raise ValueError(f"intra_op_num_threads: expected a number from 0 to 1024, found {value}")
         super().__setattr__(name, value)
+
+    def add_provider(self, name: str, options: Mapping[str, Any]) -> None:
+        """A provider for sessions that are given none, as in the list ``providers``."""
+        self._providers.append((name, dict(options)))  # type: ignore[attr-defined]
+
+    def has_providers(self) -> bool:
+        """Whether :meth:`add_provider` was called."""
+        return bool(self._providers)  # type: ignore[attr-defined]
 
     def add_free_dimension_override_by_name(self, name: str, extent: int) -> None:
         """Fixes the extent of a symbol in all inputs that have it. ValueError for an extent below 0."""

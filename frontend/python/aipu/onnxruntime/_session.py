@@ -15,16 +15,19 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 import numpy as np
 
 from .. import _conversion, _native
+from .._arrays import TensorSpec
 from .._session import SessionPool
 from .._stored_type import numpy_dtype
 from ..model import Model
 from ._errors import Fail, InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile, NotImplemented, RuntimeException
 from ._options import RunOptions, SessionOptions
-from ._values import IOBinding, OrtValue, type_name
+from ._values import IOBinding, OrtValue, list_type_name, type_name
 
 OWN_PROVIDER = "AipuExecutionProvider"
 PROVIDERS = (OWN_PROVIDER, "CPUExecutionProvider")
-_BUILD_OPTIONS = ("target", "shapes", "expose", "plugins", "fast_math", "disabled_passes", "jobs")
+_BUILD_OPTIONS = (
+    "target", "shapes", "sequence_lengths", "precision", "expose", "plugins", "fast_math", "disabled_passes", "jobs",
+)  # fmt: skip
 _LOAD_OPTIONS = ("backend", "entry", "limits", "sandbox", "verify")
 _NO_VERSION = (1 << 63) - 1  # what onnxruntime says of a model without one
 SessionIOBinding = IOBinding
@@ -33,12 +36,16 @@ SessionIOBinding = IOBinding
 class OrtMemType(enum.IntEnum):
     """Taken for the script's sake."""
 
+    CPU_INPUT = -2
+    CPU_OUTPUT = -1
+    CPU = -1
     DEFAULT = 0
 
 
 class OrtAllocatorType(enum.IntEnum):
     """Taken for the script's sake."""
 
+    INVALID = -1
     ORT_DEVICE_ALLOCATOR = 0
     ORT_ARENA_ALLOCATOR = 1
 
@@ -117,9 +124,10 @@ class InferenceSession:
 
     ``path_or_bytes``: path or bytes of an ONNX model or of an aipu.bin, or an ``onnx.ModelProto``. ``sess_options``:
     see :class:`SessionOptions`. ``providers``: ``"AipuExecutionProvider"`` and ``"CPUExecutionProvider"`` are the same;
-    the former takes options, ``("AipuExecutionProvider", {...})``: ``target``, ``shapes``, ``expose``, ``plugins``,
-    ``fast_math``, ``disabled_passes`` and ``jobs`` as :func:`aipu.build` has them, ``backend``, ``entry``,
-    ``limits``, ``sandbox`` and ``verify`` as :func:`aipu.load`, and ``cache_dir``. Other providers are left out with a UserWarning.
+    the former takes options, ``("AipuExecutionProvider", {...})``: ``target``, ``shapes``, ``sequence_lengths``,
+    ``precision``, ``expose``, ``plugins``, ``fast_math``, ``disabled_passes`` and ``jobs`` as :func:`aipu.build` has
+    them, ``backend``, ``entry``, ``limits``, ``sandbox`` and ``verify`` as :func:`aipu.load`, and ``cache_dir``. Other
+    providers are left out with a UserWarning. Sequences have as many elements as ``sequence_lengths`` says.
 
     An ONNX model is converted when it is seen for the first time, which takes seconds to minutes; the conversion is
     kept by the hash of the model (with its external data), the options and this package, in ``cache_dir``, by default
@@ -140,19 +148,20 @@ class InferenceSession:
     ) -> None:
         for name in kwargs:
             if name not in ("disabled_optimizers", "enable_fallback", "read_config_from_model"):
-                raise TypeError(f"InferenceSession has no argument '{name}'")
+                warnings.warn(f"InferenceSession has no argument '{name}': it is without effect", stacklevel=2)
         self._options = sess_options if sess_options is not None else SessionOptions()
         if not isinstance(self._options, SessionOptions):
             raise TypeError(
                 f"sess_options: expected aipu.onnxruntime.SessionOptions, found {type(sess_options).__module__}."
                 f"{type(sess_options).__name__}"
             )
-        self._providers, own = _provider_options(providers, provider_options)
+        self._providers, own = _provider_options(providers or self._options._providers, provider_options)
         self._provider_options = own
         with _as_theirs(InvalidGraph, NotImplemented):
             self._model, self._meta, shapes = self._load(path_or_bytes, own)
-        self._inputs = [_argument(spec, shapes) for spec in self._model.inputs]
-        self._outputs = [_argument(spec, shapes) for spec in self._model.outputs]
+        signature = self._model._signature
+        self._inputs = [_argument(name, port, shapes) for name, port in signature.ports(of_inputs=True).items()]
+        self._outputs = [_argument(name, port, shapes) for name, port in signature.ports(of_inputs=False).items()]
         threads = self._options.intra_op_num_threads or _native.available_cpus()  # type: ignore[attr-defined]
         if own.get("sandbox"):
             threads = 1  # a session in a sandbox is a process, which any call can use
@@ -249,8 +258,8 @@ class InferenceSession:
         run_options: Optional[RunOptions] = None,
     ) -> List[np.ndarray]:
         """Runs the model: ``output_names`` (None or empty: all, in the model's order), arrays or OrtValues by input's
-        name; the arrays of the outputs. ValueError for inputs that are missing, InvalidArgument for names, dtypes and
-        shapes that do not fit, RuntimeException for a run that fails.
+        name; the arrays of the outputs, of sequences a list, of maps a dict. ValueError for inputs that are missing,
+        InvalidArgument for names, dtypes and shapes that do not fit, RuntimeException for a run that fails.
         """
         names = list(output_names) if output_names else [value.name for value in self._outputs]
         results = self._run(input_feed, dict.fromkeys(names), run_options)
@@ -259,8 +268,8 @@ class InferenceSession:
     def _value(self, name: str, value: Any) -> Any:
         """What a feed has under a name; numbers and lists take the dtype of the input."""
         if isinstance(value, OrtValue):
-            return value.numpy()
-        if isinstance(value, (bool, int, float, list, tuple)):
+            return value._value
+        if isinstance(value, (bool, int, float, list, tuple)) and name not in self._model._signature.input_lists:
             dtype = next((numpy_dtype(spec.dtype) for spec in self._model.inputs if spec.name == name), None)
             return np.asarray(value, dtype)
         return value
@@ -270,25 +279,29 @@ class InferenceSession:
     ) -> Dict[str, np.ndarray]:
         if run_options is not None and run_options.terminate:  # type: ignore[attr-defined]
             raise Fail("the run is not begun: RunOptions.terminate is set, and aipu does not end a run from outside")
-        missing = [value.name for value in self._inputs if value.name not in feed]
+        missing = [value.name for value in self._inputs if value.name not in feed and _is_required(value)]
         if missing:
             raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(feed)}).")
         for name in wanted:
             if all(name != value.name for value in self._outputs):
                 raise InvalidArgument(f"Invalid output name:{name}")
         with _as_theirs(InvalidArgument, RuntimeException):
+            signature = self._model._signature
             given = {name: array for name, array in wanted.items() if array is not None}
-            values = self._model._signature.input_values({name: self._value(name, feed[name]) for name in feed})
-            checked: Dict[str, Optional[np.ndarray]] = dict(wanted)
-            checked.update(self._model._signature.wanted_outputs(given))
-            if self._profiled is not None:
-                with self._one_at_a_time:
-                    return self._profiled._run_alone(values, checked)
-            session, threads = self._pool.take()
-            try:
-                return session._run_alone(values, checked)
-            finally:
-                self._pool.give_back(session, threads)
+            values = signature.input_values({name: self._value(name, feed[name]) for name in feed})
+            checked = signature.wanted_outputs(list(wanted))
+            checked.update(signature.wanted_outputs(given))
+            return signature.named(self._results(values, checked), list(wanted))
+
+    def _results(self, values: List[np.ndarray], wanted: Dict[str, Optional[np.ndarray]]) -> Dict[str, np.ndarray]:
+        if self._profiled is not None:
+            with self._one_at_a_time:
+                return self._profiled._run_alone(values, wanted)
+        session, threads = self._pool.take()
+        try:
+            return session._run_alone(values, wanted)
+        finally:
+            self._pool.give_back(session, threads)
 
     def run_with_ort_values(
         self,
@@ -297,7 +310,10 @@ class InferenceSession:
         run_options: Optional[RunOptions] = None,
     ) -> List[OrtValue]:
         """:meth:`run` on OrtValues, which gives OrtValues."""
-        return [OrtValue(array) for array in self.run(output_names, input_dict_ort_values, run_options)]
+        types = {value.name: value.type for value in self._outputs}
+        names = output_names or list(types)
+        values = self.run(names, input_dict_ort_values, run_options)
+        return [OrtValue(value, types[name]) for name, value in zip(names, values)]
 
     def run_with_ortvaluevector(self, *arguments: Any) -> None:
         """Refused: NotImplementedError."""
@@ -356,10 +372,17 @@ class InferenceSession:
         return path
 
 
-def _argument(spec: Any, told: Mapping[str, Tuple[Any, ...]]) -> NodeArg:
-    """Extents that stayed open have the names that the model gives them, or none, rather than those of the compiler."""
-    shape = list(spec.shape)
-    names = told.get(spec.name, ())
+def _is_required(value: NodeArg) -> bool:
+    return not value.type.startswith("optional(")
+
+
+def _argument(name: str, port: Any, told: Mapping[str, Tuple[Any, ...]]) -> NodeArg:
+    """Extents that stayed open have the names that the model gives them, or none, rather than those of the compiler;
+    lists have no shape."""
+    if not isinstance(port, TensorSpec):
+        return NodeArg(name, list_type_name(port.kind, [spec.dtype for spec in port.tensors]), [])
+    shape = list(port.shape)
+    names = told.get(name, ())
     if len(names) == len(shape):
         shape = [extent if isinstance(extent, int) or isinstance(n, int) else n for extent, n in zip(shape, names)]
-    return NodeArg(spec.name, type_name(spec.dtype), shape)
+    return NodeArg(name, type_name(port.dtype), shape)

@@ -1,18 +1,20 @@
-"""OrtValue and IOBinding: arrays on the CPU, and which of them a run reads and writes."""
+"""OrtValue and IOBinding: values on the CPU, and which of them a run reads and writes."""
 
 from __future__ import annotations
 
+import copy
 import ctypes
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from .. import _native
+from .._stored_type import numpy_dtype
 from ._errors import InvalidArgument
 
 # Numbers of ONNX's TensorProto.DataType, of the types that NumPy has.
 _NUMBERS = {name: number for name, _, number, held in _native.element_types() if held == name}
-_NUMBERS.update(complex64=14, complex128=15)
+_NUMBERS.update(string=8, complex64=14, complex128=15)
 # What onnxruntime calls a type in "tensor(...)", where that is another name.
 _NAMES_THERE = {"float32": "float", "float64": "double"}
 
@@ -22,13 +24,27 @@ def type_name(dtype: str) -> str:
     return f"tensor({_NAMES_THERE.get(dtype, dtype)})"
 
 
+def list_type_name(kind: str, dtypes: Sequence[str]) -> str:
+    """``"maps"`` of int64 and float32 as ``"seq(map(int64,tensor(float)))"``; the elements of what is empty are
+    undefined."""
+    if kind in ("map", "maps"):
+        text = f"map({dtypes[0]},{type_name(dtypes[1])})"
+        return text if kind == "map" else f"seq({text})"
+    element = type_name(dtypes[0] if dtypes else "undefined")
+    return {"sequence": f"seq({element})", "optional": f"optional({element})"}.get(kind, f"optional(seq({element}))")
+
+
+def _dtype_name(array: np.ndarray) -> str:
+    return "string" if array.dtype.kind in "OUS" else array.dtype.name
+
+
 def dtype_of(element_type: Any) -> np.dtype:
     """A NumPy dtype of what calls take as element type: a dtype, a type, or a number of TensorProto.DataType."""
     if isinstance(element_type, int):
         name = next((name for name, number in _NUMBERS.items() if number == element_type), None)
         if name is None:
             raise InvalidArgument(f"element type {element_type} is not supported")
-        return np.dtype(name)
+        return numpy_dtype(name)
     return np.dtype(element_type)
 
 
@@ -60,10 +76,19 @@ class OrtDevice:
 
 
 class OrtValue:
-    """A tensor on the CPU: a NumPy array with onnxruntime's names for what it has."""
+    """A value on the CPU: a NumPy array, or what runs give for sequences and maps, with onnxruntime's names for what it
+    has. What only a tensor has is a RuntimeError for others.
+    """
 
-    def __init__(self, array: np.ndarray) -> None:
-        self._array = array
+    def __init__(self, value: Any, type_text: str = "") -> None:
+        self._value = value
+        self._type = type_text
+
+    @property
+    def _array(self) -> np.ndarray:
+        if not isinstance(self._value, np.ndarray):
+            raise RuntimeError(f"only a tensor has that, the value is a {self._type or type(self._value).__name__}")
+        return self._value
 
     @classmethod
     def ortvalue_from_numpy(cls, numpy_obj: np.ndarray, device_type: str = "cpu", device_id: int = 0) -> "OrtValue":
@@ -93,11 +118,11 @@ class OrtValue:
 
     def data_type(self) -> str:
         """Such as ``"tensor(float)"``."""
-        return type_name(self._array.dtype.name)
+        return type_name(_dtype_name(self._value)) if self.is_tensor() else self._type
 
     def element_type(self) -> int:
         """Its number in TensorProto.DataType."""
-        return _NUMBERS[self._array.dtype.name]
+        return _NUMBERS[_dtype_name(self._array)]
 
     def data_ptr(self) -> int:
         """The address of its first element."""
@@ -112,16 +137,16 @@ class OrtValue:
         return "cpu"
 
     def has_value(self) -> bool:
-        """True."""
-        return True
+        """False for an optional without a value."""
+        return self._value is not None
 
     def is_tensor(self) -> bool:
-        """True."""
-        return True
+        """Whether it is one array."""
+        return isinstance(self._value, np.ndarray)
 
     def is_tensor_sequence(self) -> bool:
-        """False."""
-        return False
+        """Whether it is a list of arrays."""
+        return isinstance(self._value, list) and all(isinstance(element, np.ndarray) for element in self._value)
 
     def is_sparse_tensor(self) -> bool:
         """False."""
@@ -147,7 +172,7 @@ class IOBinding:
 
     def __init__(self, session: Any) -> None:
         self._inputs_known = {value.name for value in session.get_inputs()}
-        self._output_order = [value.name for value in session.get_outputs()]
+        self._output_types = {value.name: value.type for value in session.get_outputs()}
         self._inputs: Dict[str, np.ndarray] = {}
         self._outputs: Dict[str, Optional[np.ndarray]] = {}
         self._results: Dict[str, np.ndarray] = {}
@@ -158,7 +183,7 @@ class IOBinding:
         self._inputs[name] = array
 
     def _output(self, name: str, array: Optional[np.ndarray]) -> None:
-        if name not in self._output_order:
+        if name not in self._output_types:
             raise InvalidArgument(f"the model has no output '{name}'")
         self._outputs[name] = array
 
@@ -175,7 +200,7 @@ class IOBinding:
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
         """Runs read this value in place."""
-        self._input(name, ortvalue.numpy())
+        self._input(name, ortvalue._value)
 
     def bind_output(
         self,
@@ -207,13 +232,13 @@ class IOBinding:
 
     def get_outputs(self) -> List[OrtValue]:
         """What the last run gave, in the order in which outputs were bound."""
-        return [OrtValue(array) for array in self._results.values()]
+        return [OrtValue(value, self._output_types[name]) for name, value in self._results.items()]
 
     get_outputs_as_ortvaluevector = get_outputs
 
     def copy_outputs_to_cpu(self) -> List[np.ndarray]:
         """Copies of what the last run gave, in the order in which outputs were bound."""
-        return [array.copy() for array in self._results.values()]
+        return [copy.deepcopy(value) for value in self._results.values()]
 
     def clear_binding_inputs(self) -> None:
         """Forgets all inputs."""
