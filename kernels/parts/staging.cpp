@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "kernels/parts/rounding.h"
+
 namespace aipu::kernels {
 namespace {
 
@@ -17,8 +19,6 @@ constexpr double kTileTurn = 80;
 constexpr int64_t kMostPieces = 16;
 // Of tensors whose size is not known: four tiles per TEC, but none of less than this.
 constexpr int64_t kPieces = 4, kLeastTile = 256;
-
-int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class MapModel {
  public:
