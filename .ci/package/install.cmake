@@ -25,7 +25,7 @@ set_target_properties(aipu_runtime PROPERTIES EXPORT_NAME runtime)
 install(TARGETS aipu_runtime EXPORT aipu_runtime
   LIBRARY DESTINATION ${libraries} COMPONENT runtime NAMELINK_COMPONENT dev
   FILE_SET HEADERS DESTINATION ${headers} COMPONENT dev)
-foreach(target aipu_backend_host aipu_backend_x2 aipu_backend_null aipu_backend_interp)
+foreach(target aipu_backend_host aipu_backend_x2 aipu_backend_null aipu_backend_estimate aipu_backend_interp)
   if(TARGET ${target})
     install(TARGETS ${target} LIBRARY DESTINATION ${private} COMPONENT runtime)
     aipu_libraries_at(${target} ..)
@@ -104,8 +104,8 @@ endif()
 
 # All of the above, for who builds nothing else.
 add_custom_target(aipu_package)
-foreach(target aipu_runtime aipu_backend_host aipu_backend_x2 aipu_backend_null aipu_backend_interp aipu_text aipu_signature aipu_counters aipu-sandbox aipugb aipudump aipurun
-               aipubench aipu_python)
+foreach(target aipu_runtime aipu_backend_host aipu_backend_x2 aipu_backend_null aipu_backend_estimate aipu_backend_interp aipu_text aipu_signature
+               aipu_counters aipu-sandbox aipugb aipudump aipurun aipubench aipu_python)
   if(TARGET ${target})
     add_dependencies(aipu_package ${target})
   endif()

@@ -63,6 +63,7 @@ const std::map<std::string_view, Compiler::ScriptHandler>& Compiler::script_hand
       {"likely", &Compiler::s_likely},
       {"Assert", &Compiler::s_assert},
       {"let", &Compiler::s_let},
+      {"stage", &Compiler::s_stage},
   };
   return kHandlers;
 }

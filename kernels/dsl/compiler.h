@@ -359,6 +359,10 @@ class Compiler {
   Value s_likely(CallArguments& arguments, Position position);
   Value s_assert(CallArguments& arguments, Position position);
   Value s_let(CallArguments& arguments, Position position);
+  // Tiles in local memory (compile_stage.cpp).
+  Value s_stage(CallArguments& arguments, Position position);
+  Value staged_operands(const Value& list, std::string_view name, size_t most_numbers, Position position);
+  const FunctionValue& stage_function(int64_t local_bytes, Position position);
   Value s_meta_var(CallArguments&, Position);
   Value s_tag(CallArguments&, Position);
   Value s_block(CallArguments&, Position);
@@ -408,7 +412,8 @@ class Compiler {
   int call_depth_ = 0;
   std::optional<bool> strict_;
   std::optional<std::string> target_;
-  int schedulable_blocks_ = 0;  // `with S.block()` around the statement at hand
+  int schedulable_blocks_ = 0;                        // `with S.block()` around the statement at hand
+  std::map<int64_t, FunctionValue> stage_functions_;  // of templates/stage.py, by what its tiles may take
   // what S.size_i32(v) has just yielded: the variable it is assigned to is known to be >= 0
   tir::Expr size_value_;
 };

@@ -7,6 +7,11 @@
 #include "kernels/dsl/compiler.h"
 #include "kernels/dsl/lambda_source.h"
 #include "kernels/dsl/parser.h"
+#include "runtime/base/embedded_file.h"
+
+namespace aipu::kernels {
+std::span<const EmbeddedFile> embedded_templates();
+}  // namespace aipu::kernels
 
 namespace aipu::dsl {
 
@@ -228,6 +233,28 @@ Result<Captured> parse_function(const SourceText& source, std::string_view name,
 Result<tir::Module> parse_kernel(const CapturedFunction& entry, std::string_view kernel_name) {
   Diagnostics diagnostics;
   return compile_function(entry, entry.globals, kernel_name, diagnostics);
+}
+
+Result<Captured> built_in_function(std::string_view file, std::string_view name, const TemplateParams& params) {
+  const auto text_of = [](std::string_view wanted) -> std::optional<std::string> {
+    for (const EmbeddedFile& embedded : kernels::embedded_templates()) {
+      if (embedded.name == wanted) return std::string(embedded.text);
+    }
+    return std::nullopt;
+  };
+  SourceText source{std::string(file), text_of(file).value_or("")};
+  source.import_module = [&](std::string_view module) { return text_of(str_cat(module, ".py")); };
+  Diagnostics diagnostics;
+  try {
+    auto environment =
+        std::make_shared<FileEnvironment>(parse_source(make_source_file(source.file, source.text, 1), diagnostics),
+                                          params, std::map<std::string, ast::Module>());
+    load_imports(*environment, source, params, {}, 0, diagnostics);
+    if (auto function = environment->lookup(name)) return *std::move(function);
+  } catch (const Diagnosed&) {
+    return diagnostics.status();
+  }
+  return not_found(fmt::format("{} defines no function \"{}\"", file, name));
 }
 
 }  // namespace aipu::dsl

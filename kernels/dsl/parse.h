@@ -46,4 +46,7 @@ Result<tir::Module> parse_kernel(const CapturedFunction& entry, std::string_view
 Result<Captured> parse_function(const SourceText& source, std::string_view name, std::shared_ptr<Environment> globals,
                                 int line = 0);
 
+// A function of a built-in template, for what the language has from there. Its file and what that imports see `params`.
+Result<Captured> built_in_function(std::string_view file, std::string_view name, const TemplateParams& params);
+
 }  // namespace aipu::dsl

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "kernels/parts/axis_view.h"
+#include "kernels/parts/rounding.h"
 #include "kernels/parts/staging.h"
 
 namespace aipu::kernels {
@@ -31,8 +32,6 @@ constexpr double kStepTurn = 4;
 // Further numbers of blocks that are tried after the least one that fits.
 constexpr int kMoreBlocks = 4;
 
-int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t rounded_up(int64_t a, int64_t b) { return ceil_of(a, b) * b; }
 double number(int64_t n) { return static_cast<double>(n); }
 
 class Tiling {

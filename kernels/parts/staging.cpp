@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "kernels/parts/rounding.h"
+
 namespace aipu::kernels {
 namespace {
 
@@ -17,8 +19,6 @@ constexpr double kTileTurn = 80;
 constexpr int64_t kMostPieces = 16;
 // Of tensors whose size is not known: four tiles per TEC, but none of less than this.
 constexpr int64_t kPieces = 4, kLeastTile = 256;
-
-int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class MapModel {
  public:
@@ -65,13 +65,6 @@ class MapModel {
 
 }  // namespace
 
-bool has_staging(const tir::Target& target) {
-  const bool has_engine = std::any_of(target.engines.begin(), target.engines.end(), [](const tir::TargetEngine& e) {
-    return e.kind == tir::EngineKind::kDma && e.takes_copies;
-  });
-  return has_engine && target.lsram_bytes() > 0 && target.tec_count() > 0 && target.costs.has_value();
-}
-
 MapStaging plan_map_staging(const tir::Target& target, const Dim& elements, std::span<const StagedOperand> operands,
                             int lanes) {
   MapStaging plan;
@@ -90,7 +83,7 @@ MapStaging plan_map_staging(const tir::Target& target, const Dim& elements, std:
     const int64_t own = std::max<int64_t>(ceil_of(*count, tecs), 1);
     int64_t best = 0;
     for (int64_t pieces = std::max<int64_t>(ceil_of(own, plan.capacity), 1), n = 0; n < kMostPieces; ++n, ++pieces) {
-      const int64_t tile = ceil_of(ceil_of(own, pieces), lanes) * lanes;
+      const int64_t tile = rounded_up(ceil_of(own, pieces), lanes);
       if (best == 0 || model.cycles(own, tile) < model.cycles(own, best)) best = tile;
     }
     best = std::min(best, plan.capacity);

@@ -5,13 +5,12 @@
 #include <span>
 #include <string>
 
+#include "kernels/dsl/stage_parameters.h"
 #include "kernels/plugin.h"
 
 namespace aipu::kernels {
 
-// Whether the target has memory of TECs, an engine that fills it beside their code, and figures of a timing model, by
-// which tiles are chosen. Hosts have no such engine.
-bool has_staging(const tir::Target& target);
+using dsl::has_staging;
 
 struct StagedOperand {
   int element_bytes = 0;

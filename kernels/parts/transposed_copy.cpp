@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/dsl/stage_parameters.h"
+
 namespace aipu::kernels {
 namespace {
 
@@ -11,7 +13,27 @@ using graph::Dim;
 // enough to share.
 constexpr int64_t kStrip = 256;
 
+// Rows in memory that asynchronous DMA can step over, in elements of up to 8 bytes.
+constexpr int64_t kMostStride = 0xFFFFFF / 8;
+// Elements of a row of a tile in local memory, where there are that many.
+constexpr int64_t kStagedRow = 64;
+
 bool is_one(const Dim& d) { return d.constant() == 1; }
+
+bool can_step(const Dim& stride) { return stride.constant_or(kMostStride + 1) <= kMostStride; }
+
+struct TileSize {
+  int64_t width = 0, strip = 0;
+};
+
+// Of the tile that both tensors have two buffers for: as long as memory allows along the target's rows and the
+// source's.
+TileSize staged_tile(const tir::Target& target, int64_t element_bytes, const Dim& a, const Dim& b) {
+  const int64_t capacity = target.lsram_bytes() / (4 * element_bytes);
+  const int64_t strip = std::min(kStagedRow, b.constant_or(kStagedRow));
+  const int64_t width = std::min(capacity / strip, a.constant_or(capacity));
+  return {width, std::min(capacity / width, b.constant_or(capacity))};
+}
 
 }  // namespace
 
@@ -38,6 +60,10 @@ Result<bool> launch_transposed_copy(SetupContext& context, const StridedMap& map
   const int64_t lanes = bits == 64 ? 8 : context.target().vector_registers >= 32 || bits < 32 ? 16 : 8;
   const Dim& b = map.dims.back();
   const int64_t rows = b.constant() && *b.constant() <= lanes / 2 && map.output.strides[a] == b ? *b.constant() : 0;
+  TileSize tile{rows > 0 ? kStrip : lanes, kStrip};
+  const bool stages = dsl::has_staging(context.target()) && can_step(source.strides.back()) &&
+                      can_step(map.output.strides[a]) && !is_one(map.dims[a]);
+  if (stages) tile = staged_tile(context.target(), static_cast<int64_t>(dtype_bytes(source.dtype)), map.dims[a], b);
   dsl::TemplateParams params;
   params.set("X", source.dtype)
       .set("dim_types", dsl::Captured{dsl::CapturedList(rank, {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})})
@@ -46,8 +72,9 @@ Result<bool> launch_transposed_copy(SetupContext& context, const StridedMap& map
       .set("RANK", static_cast<int64_t>(rank))
       .set("LANES", lanes)
       .set("ROWS", rows)
-      .set("WIDTH", rows > 0 ? kStrip : lanes)
-      .set("STRIP", kStrip);
+      .set("WIDTH", tile.width)
+      .set("STRIP", tile.strip)
+      .set("STAGING", stages ? 2 : 0);
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("transpose.py", "transpose", params));
 
   std::vector<Dim> dims, strides;
@@ -60,8 +87,9 @@ Result<bool> launch_transposed_copy(SetupContext& context, const StridedMap& map
       .scalar_list("dims", dims)
       .scalar_list("strides", strides);
   // A unit below about 2 us of work is not worth a second TEC.
+  const int64_t share = stages ? tile.width * tile.strip : 8192;
   AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments,
-                                      graph::max(graph::ceildiv(graph::element_count(map.dims), 8192), 1)));
+                                      graph::max(graph::ceildiv(graph::element_count(map.dims), share), 1)));
   return true;
 }
 

@@ -1,6 +1,7 @@
 // LayerNormalization, RMSNormalization, InstanceNormalization.
 #include <algorithm>
 
+#include "kernels/dsl/stage_parameters.h"
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/plugins/plugin_list.h"
@@ -81,6 +82,7 @@ class NormalizationPlugin final : public SingleOpPlugin {
         .set("INNER_IS_ONE", !instance)
         .set("CENTRE", node.op != "RMSNormalization");
     params.set("HAS_SCALE", has_scale).set("HAS_BIAS", has_bias).set("STATISTICS", statistics).set("UNROLL", 4);
+    dsl::set_stage_parameters(context.target(), 0, &params);
     // Every pass over an element comes before it is written, so the output may be the input's memory.
     params.set("__no_restrict__", true);
     context.implementation.in_place.emplace_back(node.outputs[0], node.inputs[0]);

@@ -1,6 +1,7 @@
 // Softmax, LogSoftmax.
 #include <algorithm>
 
+#include "kernels/dsl/stage_parameters.h"
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/plugins/plugin_list.h"
@@ -31,6 +32,7 @@ class SoftmaxPlugin final : public SingleOpPlugin {
         .set("VL", lanes)
         .set("LOG", node.op == "LogSoftmax")
         .set("INNER_IS_ONE", contiguous);
+    dsl::set_stage_parameters(context.target(), 0, &params);
     // the exponentials are read back, and the output may be the input's memory
     params.set("UNROLL", 4).set("__no_restrict__", true);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("softmax.py", "softmax", params));

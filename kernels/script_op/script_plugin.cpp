@@ -330,6 +330,7 @@ class ScriptPlugin final : public SingleOpPlugin {
     const Declaration& d = *declaration_;
     const graph::Node& node = context.anchor();
     dsl::TemplateParams params;
+    params.set("__compass_target__", context.target().name);
     for (const auto& [name, value] : constants_of(d, binding, node.attributes)) params.set(name, captured(value));
     for (const script_op::LaneCount& lanes : d.lanes) {
       if (const auto dtype = script_op::dtype_of(lanes.type, binding)) params.set(lanes.name, context.lanes(*dtype));

@@ -5,11 +5,13 @@ Parameters: X, ACC, P (type of scale and bias), VL, UNROLL (even), INNER_IS_ONE,
 RMS), HAS_BIAS, HAS_SCALE, STATISTICS (also write mean and 1/deviation). With inner 1 (layer normalisation) scale and
 bias run along `extent`; otherwise (instance normalisation of channels-last data) along `inner`. The variance is
 computed in a second pass from the centred values: x comes from memory once, the passes after the first find a row in
-the cache. Sums are formed in ACC, in UNROLL accumulators, so that no addition waits for the one before.
+the cache. Sums are formed in ACC, in UNROLL accumulators, so that no addition waits for the one before. With inner 1
+rows go through local memory where the target has it (stage.py), scale and bias once.
 """
 
 from aipu import script as S
 from sharing import own_share
+from stage import stage
 
 
 def vector(value):
@@ -79,6 +81,38 @@ def column_sums(p, extent, inner, lane_mask, mean):
     return together(sums)
 
 
+def normalize_rows(rows, x, *others):
+    """`others`: scale and bias as far as there are some, the results, the statistics, extent and epsilon."""
+    constants = len(parameter_types)
+    parameters = [others[k] for k in range(constants)]
+    out = others[constants]
+    extent = others[len(others) - 2]
+    epsilon = others[len(others) - 1]
+    full = extent // VL * VL
+    rest = S.tail_mask(extent - full, VL)
+    count = S.cast(extent, ACC)
+    for row in range(rows):
+        p = x + row * extent
+        q = out + row * extent
+        tail = vector(0)
+        if full < extent:
+            tail = loaded(p + full, rest)
+        mean = S.cast(0, ACC)
+        if CENTRE:
+            mean = row_sum(p, full, tail, rest, extent, None) / count
+        means = S.vbcast(mean, lanes=VL)
+        inverse = S.cast(1, ACC) / S.sqrt(row_sum(p, full, tail, rest, extent, means) / count + epsilon)
+        inverses = S.vbcast(inverse, lanes=VL)
+        if STATISTICS > 0:
+            others[constants + 1][row] = S.cast(mean, S_TYPE)
+        if STATISTICS > 1:
+            others[constants + 2][row] = S.cast(inverse, S_TYPE)
+        for j in range(0, full, VL):
+            S.vstore(scaled(centred(loaded(p + j, None), means) * inverses, parameters, j, None), q + j)
+        if full < extent:
+            S.vstore(scaled(centred(tail, means) * inverses, parameters, full, rest), q + full, mask=rest)
+
+
 @S.prim_func
 def normalize(
     x: S.ptr(X, "global"),
@@ -91,30 +125,14 @@ def normalize(
     epsilon: epsilon_type,
 ):
     if INNER_IS_ONE:
-        first, last = own_share(outer)
-        full = extent // VL * VL
-        rest = S.tail_mask(extent - full, VL)
-        count = S.cast(extent, ACC)
-        for row in range(first, last):
-            p = x + row * extent
-            q = out + row * extent
-            tail = vector(0)
-            if full < extent:
-                tail = loaded(p + full, rest)
-            mean = S.cast(0, ACC)
-            if CENTRE:
-                mean = row_sum(p, full, tail, rest, extent, None) / count
-            means = S.vbcast(mean, lanes=VL)
-            inverse = S.cast(1, ACC) / S.sqrt(row_sum(p, full, tail, rest, extent, means) / count + epsilon)
-            inverses = S.vbcast(inverse, lanes=VL)
-            if STATISTICS > 0:
-                statistics[0][row] = S.cast(mean, S_TYPE)
-            if STATISTICS > 1:
-                statistics[1][row] = S.cast(inverse, S_TYPE)
-            for j in range(0, full, VL):
-                S.vstore(scaled(centred(loaded(p + j, None), means) * inverses, parameters, j, None), q + j)
-            if full < extent:
-                S.vstore(scaled(centred(tail, means) * inverses, parameters, full, rest), q + full, mask=rest)
+        stage(
+            normalize_rows,
+            outer,
+            [(x, extent, extent)],
+            [(p, extent) for p in parameters],
+            [(out, extent)] + [(p, 1) for p in statistics],
+            [extent, epsilon],
+        )
     else:
         blocks = S.ceildiv(inner, VL)
         units = outer * blocks

@@ -3,11 +3,13 @@
 Parameters: X, ACC (float32 or float64), VL, UNROLL (at least 2), LOG, INNER_IS_ONE. With inner 1 a row is contiguous
 and walked with vectors; otherwise VL neighbouring columns are computed at once. Passes: maximum; exponentials, kept in
 `out` (unless LOG), and their sum; scaling. Sums are formed in ACC. Rows are walked in blocks of UNROLL vectors with an
-accumulator each, so that no addition waits for the one before.
+accumulator each, so that no addition waits for the one before. Contiguous rows go through local memory where the target
+has it (stage.py).
 """
 
 from aipu import script as S
 from sharing import own_share
+from stage import stage
 
 
 def vector(value):
@@ -70,25 +72,28 @@ def finish(p, q, j, lane_mask, peak, scale):
         S.vstore(S.cast(loaded(q, j, lane_mask) * scale, X), q + j, mask=lane_mask)
 
 
+def softmax_rows(rows, x, out, extent):
+    full = extent // VL * VL
+    rest = S.tail_mask(extent - full, VL)
+    for row in range(rows):
+        p = x + row * extent
+        q = out + row * extent
+        peak = S.vbcast(row_maximum(p, extent, full, rest), lanes=VL)
+        total = row_sum(p, q, extent, full, rest, peak)
+        if LOG:
+            scale = S.vbcast(S.log(total), lanes=VL)
+        else:
+            scale = S.vbcast(S.cast(1, ACC) / total, lanes=VL)
+        for j in range(0, full, VL):
+            finish(p, q, j, None, peak, scale)
+        if full < extent:
+            finish(p, q, full, rest, peak, scale)
+
+
 @S.prim_func
 def softmax(x: S.ptr(X, "global"), out: S.ptr(X, "global"), outer: S.i32, extent: S.i32, inner: S.i32):
     if INNER_IS_ONE:
-        first, last = own_share(outer)
-        full = extent // VL * VL
-        rest = S.tail_mask(extent - full, VL)
-        for row in range(first, last):
-            p = x + row * extent
-            q = out + row * extent
-            peak = S.vbcast(row_maximum(p, extent, full, rest), lanes=VL)
-            total = row_sum(p, q, extent, full, rest, peak)
-            if LOG:
-                scale = S.vbcast(S.log(total), lanes=VL)
-            else:
-                scale = S.vbcast(S.cast(1, ACC) / total, lanes=VL)
-            for j in range(0, full, VL):
-                finish(p, q, j, None, peak, scale)
-            if full < extent:
-                finish(p, q, full, rest, peak, scale)
+        stage(softmax_rows, outer, [(x, extent, extent)], [], [(out, extent)], [extent])
     else:
         blocks = S.ceildiv(inner, VL)
         units = outer * blocks

@@ -71,6 +71,17 @@ class Results:
     columns: S.i32
 
 
+def results_of(vector, panel, panel_columns, row_offset, ldc, n, columns):
+    """Of a vector of a panel whose own results begin at column `n` of the output, and are `columns` at most."""
+    return Results(
+        column=panel * panel_columns + vector * VL,
+        row_offset=row_offset,
+        ldc=ldc,
+        n=n + vector * VL,
+        columns=columns - vector * VL,
+    )
+
+
 def pixel_of(position, tap, height):
     """The pixel of a tile that has the column of pixels at `position` under a tap, or -1."""
     distance = position - tap * DILATION
@@ -392,13 +403,7 @@ def staged_product(
                                 weights_of_tile,
                                 start,
                                 scale,
-                                Results(
-                                    column=own_panel * panel_columns + v * VL,
-                                    row_offset=result,
-                                    ldc=ldc,
-                                    n=own_n + v * VL,
-                                    columns=own_columns - v * VL,
-                                ),
+                                results_of(v, own_panel, panel_columns, result, ldc, own_n, own_columns),
                                 extras,
                                 out,
                             )
@@ -423,13 +428,7 @@ def staged_product(
                                     tile_pitch,
                                     start,
                                     scale,
-                                    Results(
-                                        column=own_panel * panel_columns + v * VL,
-                                        row_offset=result,
-                                        ldc=ldc,
-                                        n=own_n + v * VL,
-                                        columns=own_columns - v * VL,
-                                    ),
+                                    results_of(v, own_panel, panel_columns, result, ldc, own_n, own_columns),
                                     extras,
                                     out,
                                 )

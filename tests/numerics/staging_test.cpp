@@ -25,6 +25,9 @@ void expect_same(OnnxBuilder& b, const std::string& name, const std::map<std::st
   }
 }
 
+models::Extents extents_of(const std::vector<int64_t>& shape) { return {shape.begin(), shape.end()}; }
+constexpr int kFloat32 = 1, kFloat16 = 10;  // as ONNX numbers them
+
 TEST(Staging, OperandsOfAllKinds) {
   // Rows of one tile and of many, tiles of one row and of many.
   const std::vector<std::vector<int64_t>> shapes = {{1, 1, 1}, {3, 5, 7}, {4, 33, 64}, {2, 3, 5000}, {300, 1, 40}};
@@ -56,6 +59,61 @@ TEST(Staging, OperandsOfAllKinds) {
   }
 }
 
+// Rows that fit local memory and rows that do not, many and few; sums are formed in another order than on hosts.
+TEST(Staging, RowsAreThoseOfTheHost) {
+  const std::vector<std::vector<int64_t>> shapes = {{1, 1}, {4, 3}, {300, 40}, {64, 1000}, {9, 4097}, {4000, 16}};
+  for (const std::vector<int64_t>& shape : shapes) {
+    SCOPED_TRACE(testing::PrintToString(shape));
+    std::mt19937 random(5);
+    OnnxBuilder b("rows", 5);
+    b.set_opset(17);
+    const auto x = b.input("x", DType::kF32, {"N", "C"});
+    const auto scale = b.input("scale", DType::kF32, {"C"}), bias = b.input("bias", DType::kF32, {"C"});
+    b.output(b.op("Softmax", {x}), "softmax", DType::kF32, {"N", "C"});
+    b.output(b.op("LogSoftmax", {x}), "log_softmax", DType::kF32, {"N", "C"});
+    b.output(b.op("LayerNormalization", {x, scale, bias}, {{"axis", -1}, {"epsilon", 1e-5}}), "normal", DType::kF32,
+             {"N", "C"});
+    const std::string path = temporary_path("rows.onnx");
+    ASSERT_TRUE(b.save(path).ok());
+    const std::map<std::string, Tensor> inputs = {{"x", random_tensor(random, shape)},
+                                                  {"scale", random_tensor(random, {shape[1]})},
+                                                  {"bias", random_tensor(random, {shape[1]})}};
+    const auto expected = run_road(path, inputs, {.target = "host-baseline"});
+    ASSERT_TRUE(expected.ok()) << expected.status().message();
+    for (const RoadOptions& options :
+         {RoadOptions{.target = "X2_1204"}, RoadOptions{.target = "X2_1204", .backend = "interp"},
+          RoadOptions{.target = "X2_1204MP3"}, RoadOptions{.target = "X3P_1304MP2"}}) {
+      const auto actual = run_road(path, inputs, options);
+      ASSERT_TRUE(actual.ok()) << actual.status().message();
+      for (const auto& [output, tensor] : *expected)
+        expect_close(actual->at(output), tensor, 1e-5, 1e-5, output + " " + options.target + " " + options.backend);
+    }
+  }
+}
+
+// Blocks and what they leave, few channels and many.
+TEST(Staging, TransposesAreThoseOfTheHost) {
+  const std::vector<std::vector<int64_t>> shapes = {{1, 3, 70, 90}, {2, 5, 33, 17}, {3, 64, 9, 8}, {1, 1, 2, 300}};
+  for (const std::vector<int64_t>& shape : shapes) {
+    SCOPED_TRACE(testing::PrintToString(shape));
+    std::mt19937 random(7);
+    OnnxBuilder b("transposes", 7);
+    const auto extents = extents_of(shape);
+    const auto x = b.input("x", DType::kF32, extents);
+    for (const std::vector<int64_t>& perm :
+         std::vector<std::vector<int64_t>>{{0, 2, 3, 1}, {0, 1, 3, 2}, {3, 2, 1, 0}, {2, 0, 3, 1}}) {
+      models::Extents turned;
+      for (const int64_t axis : perm) turned.push_back(extents[static_cast<size_t>(axis)]);
+      for (const int type : {kFloat32, kFloat16}) {
+        const auto own = type == kFloat32 ? x : b.op("Cast", {x}, {{"to", type}});
+        const auto y = b.op("Transpose", {own}, {{"perm", perm}});
+        b.output(type == kFloat32 ? y : b.op("Cast", {y}, {{"to", kFloat32}}), "y" + y, DType::kF32, turned);
+      }
+    }
+    expect_same(b, "transposes", {{"x", random_tensor(random, shape)}});
+  }
+}
+
 // ---- products: of small integers, whose sums are the same in any order
 
 std::vector<float> small_integers(std::mt19937& random, int64_t count) {
@@ -69,11 +127,8 @@ Tensor integer_tensor(std::mt19937& random, const std::vector<int64_t>& shape) {
   for (const int64_t extent : shape) count *= extent;
   return {shape, small_integers(random, count)};
 }
-models::Extents extents_of(const std::vector<int64_t>& shape) { return {shape.begin(), shape.end()}; }
 
-// In float32 or float16, with a sum behind it that reads another tensor.
-constexpr int kFloat32 = 1, kFloat16 = 10;
-
+// In float32 or float16.
 std::string constant_of(OnnxBuilder& b, const Tensor& value, int type) {
   const std::string name = b.initializer(models::TensorData::f32(value.shape, value.data));
   return type == kFloat32 ? name : b.op("Cast", {name}, {{"to", type}});

@@ -9,12 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "codegen/targets/target.h"
 #include "codegen/timing/timing_model.h"
 #include "codegen/tir/interpreter.h"
 #include "codegen/tir/text.h"
-#include "runtime/backends/backend_api.h"
-#include "runtime/base/guarded.h"
+#include "runtime/backends/interp/tir_backend.h"
 
 namespace aipu::runtime {
 namespace {
@@ -46,17 +44,6 @@ struct InterpSession {
   std::vector<int64_t> counters;
 };
 
-int report(const Status& status, aipu_backend_error* error) {
-  const std::string& message = status.message();
-  const size_t size = std::min(message.size(), sizeof error->message - 1);
-  message.copy(error->message, size);
-  error->message[size] = '\0';
-  for (char* c = error->message; *c != '\0'; ++c) {
-    if (*c == '\n') *c = ' ';
-  }
-  return static_cast<int>(status.code());
-}
-
 Result<InterpModule::Kernel> load_kernel(const aipu_backend_kernel& info, Meter& meter) {
   AIPU_ASSIGN_OR_RETURN(const tir::Module module, tir::parse_module({info.tir, info.tir_bytes}, &meter));
   const tir::PrimFunc& entry = module.entry();
@@ -73,11 +60,7 @@ Result<InterpModule::Kernel> load_kernel(const aipu_backend_kernel& info, Meter&
 Result<std::unique_ptr<InterpModule>> load_module(const aipu_backend_model& model) {
   auto module = std::make_unique<InterpModule>();
   module->tec_count = model.tec_count == 0 ? 1 : model.tec_count;
-  if (model.struct_bytes > offsetof(aipu_backend_model, cost_figures) && model.cost_figure_count > 0) {
-    module->costs = tir::CostFigures::from({model.cost_figures, model.cost_figure_count});
-  } else if (const auto target = tir::find_target(model.target); target.ok()) {  // of a file that does not say them
-    module->costs = target->costs;
-  }
+  module->costs = costs_of(model);
   if (const char* limit = std::getenv("AIPU_INTERP_MAX_STEPS"); limit != nullptr)
     module->max_steps = std::strtoull(limit, nullptr, 10);
   Meter meter("loading the kernels", model.memory_limit_bytes, "--load-memory-limit, LoadOptions::budget",
@@ -88,13 +71,6 @@ Result<std::unique_ptr<InterpModule>> load_module(const aipu_backend_model& mode
     module->kernels.push_back(std::move(kernel).value());
   }
   return module;
-}
-
-// No exception leaves the back end.
-template <typename Body>
-int end_exceptions(aipu_backend_error* error, Body&& body) noexcept {
-  const Status status = guarded(body);
-  return status.ok() ? 0 : report(status, error);
 }
 
 int load(const aipu_backend_model* model, void** result, aipu_backend_error* error) {

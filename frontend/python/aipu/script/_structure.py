@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
-from typing import Any, Iterable, Iterator, Optional, Sequence
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence
 
 from .. import _native
 from .._dtype import DataType
@@ -124,6 +124,44 @@ def free_events(*events: Event) -> None:
         if event.released:
             raise AssertionError("The released event can not be used anymore.")
         current().free_event(event)
+
+
+def stage(
+    body: Callable[..., Any],
+    units: Any,
+    reads: Optional[Sequence[Any]] = None,
+    shared: Optional[Sequence[Any]] = None,
+    writes: Optional[Sequence[Any]] = None,
+    values: Optional[Sequence[Any]] = None,
+    local_bytes: Optional[int] = None,
+) -> None:
+    """``body(count, *reads, *shared, *writes, *values)`` for all ``units``, which the TECs share.
+
+    On an NPU tiles of the operands go through local memory. ``reads``: pointers, or tuples of one, its elements of a
+    unit (1), and the distance of units (the same). ``writes``: without a distance; all of a unit is written.
+    ``shared``: what all units read. PySim calls the body once, with the pointers at the first unit of the TEC.
+    """
+    tec, whole = int(current().id), int(units)
+    share, rest = divmod(whole, TEC_COUNT)
+    first = tec * share + min(tec, rest)
+    count = share + (1 if tec < rest else 0)
+    if count == 0:
+        return
+    moved = []
+    for operand in reads or ():
+        pointer, width, pitch = _staged(operand, 3)
+        moved.append(pointer + first * pitch)
+    moved += [_staged(operand, 2)[0] for operand in shared or ()]
+    for operand in writes or ():
+        pointer, width = _staged(operand, 2)
+        moved.append(pointer + first * width)
+    body(convert(count, _INT32), *moved, *(values or ()))
+
+
+def _staged(operand: Any, size: int) -> List[Any]:
+    parts = list(operand) if isinstance(operand, (list, tuple)) else [operand]
+    parts += [1] * (2 - len(parts))
+    return parts + [parts[1]] * (size - len(parts))
 
 
 def perf_tick_begin(cid: Any) -> None:
