@@ -2,6 +2,8 @@
 //
 // If, Loop, Scan: what is left of them runs its sub-graphs as programs of their own (gbuilder/plan/control_flow.cpp).
 // What looks into strings is handed to the library of texts (gbuilder/plan/text_calls.cpp).
+#include <algorithm>
+
 #include "graph/ops/text.h"
 #include "kernels/plugins/plugin_list.h"
 
@@ -19,6 +21,15 @@ class ControlFlowPlugin final : public SingleOpPlugin {
                            const graph::ClaimTarget& target) const override {
     if (graph::is_of_texts(graph, graph.node(anchor))) return graph::Claim{anchor, {anchor}, score()};
     return SingleOpPlugin::claim(graph, anchor, target);
+  }
+  Status check(const graph::Graph&, const graph::Node& node) const override {
+    if (node.op != "Scan") return {};
+    for (const char* axes : {"scan_input_axes", "scan_output_axes"}) {
+      const std::vector<int64_t>& numbers = node.attributes.ints(axes);
+      if (std::any_of(numbers.begin(), numbers.end(), [](int64_t axis) { return axis != 0; }))
+        return unsupported(str_cat(axes, " are not the first ones (the pass inline_control_flow is disabled?)"));
+    }
+    return {};
   }
   Status setup(SetupContext&) const override { return {}; }
 };

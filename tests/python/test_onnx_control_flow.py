@@ -1,5 +1,9 @@
 """Loops, scans and branches whose course and extents data decides, against ONNX Runtime."""
 
+import aipu
+import numpy as np
+import pytest
+from onnx_text import node, write_model
 from other_python import python_with, run_python
 
 COMMON = """
@@ -145,3 +149,18 @@ def test_loops(tmp_path, monkeypatch):
 
 def test_a_detector_s_branch(tmp_path, monkeypatch):
     compare(tmp_path, monkeypatch, DETECTOR)
+
+
+def test_a_scan_that_has_lost_its_pass(tmp_path):
+    """Slices along another axis than the first are not pieces of memory: refused, not read as if they were."""
+    model = tmp_path / "m.onnx"
+    attributes = {"update_rule": "linear", "q_num_heads": 1, "kv_num_heads": 1}
+    operands = [(name, "float32", (3, 3, 4)) for name in ("q", "k", "v")]  # as many steps as samples
+    steps = [node("LinearAttention", ["q", "k", "v"], ["y", "state"], **attributes)]
+    write_model(model, steps, operands, [("y", "float32", (3, 3, 4))], opset=28)
+    with pytest.raises(RuntimeError, match="scan_input_axes are not the first ones"):
+        aipu.build(model, tmp_path / "m.aipu.bin", disabled_passes=["inline_control_flow"])
+    x = np.eye(9, 4, dtype="f").reshape(3, 3, 4)
+    found = aipu.load(aipu.build(model, tmp_path / "m.aipu.bin")["output"]).run({"q": x, "k": x, "v": x})["y"]
+    state = np.einsum("bti,btj->btij", x, x).cumsum(1)
+    np.testing.assert_allclose(found, np.einsum("bti,btij->btj", x, state) / 2, rtol=1e-5)

@@ -1,6 +1,8 @@
-"""Random ONNX graphs (random_onnx/) agree with ONNX Runtime, where a Python with it is at hand.
+"""Random ONNX graphs (random_onnx/) agree with ONNX Runtime, with all passes and with as few as they convert with,
+where a Python with it is at hand.
 
-AIPU_GRAPHS_FIRST and AIPU_GRAPHS_SEEDS choose other graphs, and how many.
+AIPU_LARGE_TESTS runs 10,000 by the interpreter, and 1,000 compiled for each target; AIPU_GRAPHS_FIRST and
+AIPU_GRAPHS_SEEDS choose others.
 """
 
 import json
@@ -14,34 +16,23 @@ SOURCE = pathlib.Path(os.environ.get("AIPU_SOURCE_DIR", pathlib.Path(__file__).p
 CHECK = SOURCE / "tests/python/random_onnx/check.py"
 
 
-def agree(seeds, *options):
+def agree(seeds, large, *options):
     first = os.environ.get("AIPU_GRAPHS_FIRST", "0")
-    count = os.environ.get("AIPU_GRAPHS_SEEDS", str(seeds))
+    count = os.environ.get("AIPU_GRAPHS_SEEDS", str(large if os.environ.get("AIPU_LARGE_TESTS") else seeds))
     python = python_with("numpy, onnx.helper, onnxruntime")
-    told = json.loads(run_python(python, CHECK, first, count, *options, timeout=20000))
+    told = json.loads(run_python(python, CHECK, first, count, *options, timeout=40000))
     assert told["graphs"] > 0.9 * int(count)
-    assert {kind: told[kind] for kind in ("crashed", "refused", "differs")} == {
-        "crashed": [],
-        "refused": [],
-        "differs": [],
-    }
+    wrong = {kind: told[kind] for kind in ("crashed", "refused", "differs")}
+    assert wrong == {"crashed": [], "refused": [], "differs": []}
 
 
-@pytest.fixture
-def no_compiler(tmp_path, monkeypatch):
-    """What is interpreted needs no native code."""
+def test_interpreted(tmp_path, monkeypatch):
+    # What is interpreted needs no native code.
     monkeypatch.setenv("AIPU_CC", str(SOURCE / "tests/fuzz/stub_cc.sh"))
     monkeypatch.setenv("AIPU_CACHE_DIR", str(tmp_path))
+    agree(100, 10000)
 
 
-def test_interpreted(no_compiler):
-    agree(100)
-
-
-def test_interpreted_without_passes_that_may_be_left_out(no_compiler):
-    passes = ("recognise_operators", "fold_batch_normalization", "common_subexpressions", "sink_transposes")
-    agree(30, *(option for name in passes for option in ("--disable", name)))
-
-
-def test_compiled():
-    agree(10, "--together", "10", "--backend", "host", "--target", "host")
+@pytest.mark.parametrize("target, backend", [("host", "native"), ("X2_1204", "x2")])
+def test_compiled(target, backend):
+    agree(10, 1000, "--together", "20", "--target", target, "--backend", backend)

@@ -1,107 +1,72 @@
-"""Random ONNX graphs, run here and by ONNX Runtime: ``random_onnx.py FIRST COUNT [--together N] [--without-passes]``.
+"""Random ONNX graphs.
 
-A graph grows by a node at a time, which ONNX Runtime computes at once: a node that it refuses is left out, and what it
-finds is the operand of later ones. So a rule only has to draw a node that is mostly right, and every value has shape,
-type and numbers.
+A graph grows by a node (or a chain of a few) at a time, which ONNX Runtime computes at once: what it refuses is left
+out, and what it finds is the operand of later nodes. So a rule only has to draw a node that is mostly right, and every
+value has shape, type and numbers.
 
 What jumps (Floor, comparisons, indices of the greatest) is asked of exact numbers only: of dyadic ones that came here
 by sums, products and moves, which every implementation computes without rounding. All else is compared to rounding.
-
-Prints a line of JSON: how many graphs and nodes, what differed, what did not convert.
 """
 
 import collections
+import contextlib
 import random
 
 import numpy as np
-import onnxruntime
-from onnx import helper, numpy_helper
+import onnx
+from onnx import helper, numpy_helper, shape_inference
+from onnxruntime.capi import onnxruntime_pybind11_state as onnxruntime_errors
+from reference import info, is_comparable, reference
+from values import BOOL, F32, NUMBERS, TEXT, TYPES, Constant, Node, Output, Refused, Value, is_dyadic
 
-F32, F64, F16, I64, I32, U8, BOOL = (
-    np.dtype(name) for name in ("float32", "float64", "float16", "int64", "int32", "uint8", "bool")
-)
 MOST_ELEMENTS = 3000
 GREATEST = 1e4  # of what is an operand of later nodes
-TOLERANCES = {F16: 2e-2, F32: 3e-4, F64: 1e-6}  # of the greatest element
+WORDS = "a b ab ba abc Abc ABC the quick brown fox été Straße 1 2 -3 0.5".split() + ["", "a b", "x,y"]
+# Most in the newest; ONNX Runtime expands some functions in older ones only.
+OPSETS = (28, 28, 28, 24, 25, 21, 23, 18, 28, 26)
+OPSETS_WITH_KERNELS = (24, 21)  # for operators of which the newest version only has more types
+SEEDS_PER_OPSET = 100  # one after another: graphs of a merged model have one opset
 
 
-class Value:
-    """A tensor of the graph. ``exact``: its floats were not rounded."""
+def opset_of(seed):
+    return OPSETS[seed // SEEDS_PER_OPSET % len(OPSETS)]
 
-    def __init__(self, name, array, exact):
-        self.name, self.array, self.exact = name, array, exact
+
+class Group:
+    """A node, or a chain of them, of which others see the last one's outputs."""
+
+    def __init__(self, protos, types):
+        self.protos, self.types = protos, types
 
     @property
-    def dtype(self):
-        return self.array.dtype
+    def outputs(self):
+        return [name for name in self.protos[-1].output if name]
 
     @property
-    def shape(self):
-        return self.array.shape
-
-    @property
-    def rank(self):
-        return self.array.ndim
+    def inputs(self):
+        """Of all its nodes and, captured, of their sub-graphs."""
+        made = {name for proto in self.protos for name in proto.output}
+        return [name for proto in self.protos for name in taken(proto) if name not in made]
 
 
-class Constant:
-    """An operand that is drawn with its node. ``known``: it has to be an initializer."""
-
-    def __init__(self, array, known=False):
-        self.array, self.known = np.asarray(array), known
-
-
-class Node:
-    """What a rule draws. ``jumps``: a rounded operand may change the result by more than rounding; ``keeps``: exact
-    operands have exact results."""
-
-    def __init__(self, op, operands, outputs=1, jumps=False, keeps=False, domain="", **attributes):
-        self.op, self.operands, self.outputs, self.domain = op, operands, outputs, domain
-        self.jumps, self.keeps, self.attributes = jumps, keeps, attributes
+def taken(proto):
+    """What a node reads."""
+    names = [name for name in proto.input if name]
+    for attribute in proto.attribute:
+        graph = attribute.g
+        inside = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+        inside |= {name for node in graph.node for name in node.output}
+        names += [name for node in graph.node for name in taken(node) if name not in inside]
+        names += [v.name for v in graph.output if v.name not in inside]
+    return names
 
 
-class Refused(Exception):
-    """The rule found no operands, or ONNX Runtime refuses the node."""
+class Chance:
+    """What rules draw numbers with."""
 
-
-def session_options():
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return options
-
-
-def reference(model, feed):
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), session_options(), providers=["CPUExecutionProvider"]
-    )
-    return session.run(None, feed)
-
-
-def info(name, array, shape=None):
-    kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-    return helper.make_tensor_value_info(name, kind, array.shape if shape is None else shape)
-
-
-def is_dyadic(array):
-    wide = array.astype(np.float64) * 1024
-    return bool(np.all(np.abs(wide) <= 2**20) and np.all(wide == np.floor(wide)))
-
-
-class Generator:
-    """Draws one graph; several may stand in one model, each with names of its own."""
-
-    def __init__(self, seed, prefix=""):
+    def __init__(self, seed):
         self.random = random.Random(seed)
         self.numpy = np.random.default_rng(seed)
-        self.prefix = prefix
-        self.opset = 21
-        self.nodes, self.inputs, self.symbols, self.constants = [], {}, {}, {}
-        self.pool, self.outputs, self.refused = [], {}, collections.Counter()
-        self.count = 0
-
-    # ---- chance
 
     def chance(self, percent):
         return self.random.random() * 100 < percent
@@ -118,8 +83,6 @@ class Generator:
     def some(self, choices, least=0):
         return sorted(self.random.sample(list(choices), self.between(least, len(choices))))
 
-    # ---- values
-
     def shape(self, least=0, most=4):
         extents = [self.one_of(1, 2, 3, 3, 4, 5) for _ in range(self.between(least, most))]
         if extents and self.chance(2):
@@ -128,6 +91,10 @@ class Generator:
 
     def array(self, dtype, shape, exact=None):
         dtype = np.dtype(dtype)
+        if dtype == TEXT:
+            words = np.empty(shape, object)
+            words.ravel()[:] = self.random.choices(WORDS, k=words.size)
+            return words
         if dtype == BOOL:
             return self.numpy.integers(0, 2, shape).astype(BOOL)
         if dtype.kind in "iu":
@@ -136,20 +103,42 @@ class Generator:
             return (self.numpy.integers(-16, 17, shape) / self.one_of(1, 2, 8)).astype(dtype)
         return self.numpy.standard_normal(shape).astype(dtype)
 
-    def add_input(self, dtype=None, shape=None):
-        dtype = dtype or self.one_of(F32, F32, F32, F32, F32, F32, I64, I32, BOOL, F16, F64, U8, np.dtype("int8"))
+
+class Generator(Chance):
+    """Draws one graph; several may stand in one model, each with names of its own."""
+
+    def __init__(self, seed, prefix=""):
+        super().__init__(seed)
+        self.seed, self.prefix, self.opset = seed, prefix, opset_of(seed)
+        self.favourite = self.one_of(*[F32] * 16, *TYPES, TEXT)
+        self.groups, self.inputs, self.symbols, self.constants = [], {}, {}, {}
+        self.pool, self.outputs, self.refused = [], {}, collections.Counter()
+        self.count = 0
+        self.outer = None  # the Generator around this one, of a body
+
+    # ---- values
+
+    def any_type(self):
+        return self.favourite if self.chance(50) else self.one_of(*[F32] * 8, *TYPES, TEXT)
+
+    def add_input(self, dtype=None, shape=None, open_axes=None):
+        """``open_axes``: how many of the first extents may be symbols; the others are parameters of an operator."""
+        if self.outer:
+            raise Refused  # a body has the inputs that its node gives it
+        dtype = dtype or self.any_type()
         shape = self.shape() if shape is None else shape
         name = f"{self.prefix}x{len(self.inputs)}"
         array = self.array(dtype, shape)
         value = Value(name, array, array.dtype.kind != "f" or is_dyadic(array))
-        self.declare(name, array)
+        self.declare(name, array, open_axes=array.ndim if open_axes is None else open_axes)
         self.pool.append(value)
         return value
 
-    def declare(self, name, array, symbols=12):
+    def declare(self, name, array, open_axes=0):
         self.inputs[name] = array
         self.symbols[name] = [
-            f"{name}_{axis}" if self.chance(symbols) else extent for axis, extent in enumerate(array.shape)
+            f"{name}_{axis}" if axis < open_axes and self.chance(12) else extent
+            for axis, extent in enumerate(array.shape)
         ]
 
     def pick(self, fits):
@@ -169,7 +158,7 @@ class Generator:
         )
 
     def numbers(self, least=0, most=9, exact=False):
-        return self.pick(lambda v: v.dtype != BOOL and least <= v.rank <= most and (v.exact or not exact))
+        return self.pick(lambda v: v.dtype in NUMBERS and least <= v.rank <= most and (v.exact or not exact))
 
     def any(self, least=0, most=9):
         return self.pick(lambda v: least <= v.rank <= most)
@@ -179,6 +168,10 @@ class Generator:
 
     def bools(self):
         return self.pick(lambda v: v.dtype == BOOL)
+
+    def texts(self, least=0):
+        found = [value for value in self.pool if value.dtype == TEXT and value.rank >= least]
+        return self.one_of(*found) if found else self.add_input(TEXT, self.shape(least))
 
     def partner(self, value, exact=False, nonzero=False):
         """An operand of the same type that broadcasts with the value."""
@@ -215,87 +208,149 @@ class Generator:
     # ---- nodes
 
     def name(self):
+        if self.outer:
+            return self.outer.name()
         self.count += 1
         return f"{self.prefix}v{self.count}"
 
     def step(self, rule):
+        """Whether the graph has grown."""
         try:
-            node = rule(self)
+            drawn = rule(self)
         except Refused:
             return False
-        values = [operand for operand in node.operands if isinstance(operand, Value)]
-        exact = all(value.exact for value in values)
-        exact = exact and all(
-            c.array.dtype.kind != "f" or is_dyadic(c.array) for c in node.operands if isinstance(c, Constant)
+        chain = drawn if isinstance(drawn, list) else [drawn]
+        operands = [operand for node in chain for operand in [*node.operands, *node.captures]]
+        exact = all(operand.exact for operand in operands if isinstance(operand, Value)) and all(
+            c.array.dtype.kind != "f" or is_dyadic(c.array) for c in operands if isinstance(c, Constant)
         )
-        if node.jumps and not exact:
+        if any(node.jumps for node in chain) and not exact:
             return False
-        names, feed, known = [], {}, {}
-        for operand in node.operands:
-            if operand is None:
-                names.append("")
-            elif isinstance(operand, Value):
-                names.append(operand.name)
-                feed[operand.name] = operand.array
-            else:
-                names.append(self.name())
-                as_input = not operand.known and self.chance(15)
-                (feed if as_input else known)[names[-1]] = operand.array
-        outputs = [self.name() for _ in range(node.outputs)]
-        proto = helper.make_node(
-            node.op, names, outputs, name=outputs[0], domain=node.domain, **{
-                key: value for key, value in node.attributes.items() if value is not None
-            }
-        )  # fmt: skip
+        feed, known = {}, {}
+        protos = self.protos_of(chain, feed, known)
         try:
-            found = reference(self.alone(proto, feed, known), feed)
+            model = self.alone(protos, feed, known)
+            found = self.reference(model, feed)
         except Exception:  # errors of its own
-            self.refused[node.op] += 1
+            self.refused.update(proto.op_type for proto in protos)
             return False
-        if any(np.asarray(array).dtype == object or array.size > MOST_ELEMENTS for array in found):
+        if not all(is_comparable(value) for value in found):
             return False
-        self.nodes.append(proto)
+        if any(array.size > MOST_ELEMENTS for array in found if isinstance(array, np.ndarray)):
+            return False
+        group = Group(protos, types_of(model))
+        self.groups.append(group)
         self.constants.update(known)
+        existing = {operand.name for operand in operands if isinstance(operand, Value)}
         for name, array in feed.items():
-            if not any(value.name == name for value in values):
-                self.declare(name, array, 0)  # weights and lists have known extents
-        for name, array in zip(outputs, found):
-            whole = array.dtype.kind != "f" or (node.keeps and exact and is_dyadic(array))
-            if array.dtype.kind in "fiu":
-                with np.errstate(all="ignore"):
-                    tame = array.size == 0 or bool(np.all(np.abs(array.astype(np.float64)) < GREATEST))
-            else:
-                tame = True
-            self.outputs[name] = array
-            if tame and array.ndim < 6:
-                self.pool.append(Value(name, array, whole))
+            if name not in existing:
+                self.declare(name, array)  # weights and lists have known extents
+        keeps = exact and all(node.keeps for node in chain)
+        for name, value in zip(group.outputs, found):
+            self.add_output(name, value, keeps)
         return True
 
-    def alone(self, proto, feed, known):
-        results = [helper.make_empty_tensor_value_info(name) for name in proto.output]
-        graph = helper.make_graph(
-            [proto],
-            "node",
-            [info(name, array) for name, array in feed.items()],
-            results,
-            [numpy_helper.from_array(array, name) for name, array in known.items()],
-        )
-        return self.model_of(graph)
+    def add_output(self, name, value, keeps):
+        self.outputs[name] = value
+        if not isinstance(value, np.ndarray):
+            return
+        tame = True
+        if value.dtype.kind in "fiu":
+            with np.errstate(all="ignore"):
+                tame = value.size == 0 or bool(np.all(np.abs(value.astype(np.float64)) < GREATEST))
+        if tame and value.ndim < 6:
+            self.pool.append(Value(name, value, value.dtype.kind != "f" or (keeps and is_dyadic(value))))
+
+    def protos_of(self, chain, feed, known):
+        """The chain's nodes in ONNX; of its operands, what they are fed and what they know."""
+        names = {node: [self.name() for _ in range(node.outputs)] for node in chain}
+        protos = []
+        for node in chain:
+            inputs = [self.operand_name(operand, names, feed, known) for operand in node.operands]
+            for value in node.captures:
+                feed[value.name] = value.array
+            attributes = {key: value for key, value in node.attributes.items() if value is not None}
+            outputs = names[node]
+            protos.append(helper.make_node(node.op, inputs, outputs, name=outputs[0], domain=node.domain, **attributes))
+        return protos
+
+    def operand_name(self, operand, names, feed, known):
+        if operand is None:
+            return ""
+        if isinstance(operand, Node):
+            operand = operand[0]
+        if isinstance(operand, Output):
+            return names[operand.node][operand.place]
+        if isinstance(operand, Value):
+            feed[operand.name] = operand.array
+            return operand.name
+        name = self.name()
+        as_input = not operand.known and not self.outer and self.chance(15)
+        (feed if as_input else known)[name] = operand.array
+        return name
+
+    def reference(self, model, feed):
+        """What ONNX Runtime computes, as an older opset if that is the one it has kernels for."""
+        try:
+            return reference(model, feed)
+        except onnxruntime_errors.NotImplemented:
+            for opset in OPSETS_WITH_KERNELS:
+                if opset < self.opset:
+                    with contextlib.suppress(onnxruntime_errors.NotImplemented):
+                        older = onnx.ModelProto.FromString(model.SerializeToString())
+                        older.opset_import[0].version = opset
+                        return reference(older, feed)
+            raise
+
+    def alone(self, protos, feed, known):
+        """A model of these nodes. ``feed``: what it takes; ``known``: its constants."""
+        results = [helper.make_empty_tensor_value_info(name) for name in protos[-1].output if name]
+        inputs = [info(name, array) for name, array in feed.items()]
+        constants = [numpy_helper.from_array(array, name) for name, array in known.items()]
+        return self.model_of(helper.make_graph(protos, "node", inputs, results, constants))
 
     def model_of(self, graph):
-        opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+        opsets = {"": self.opset, "com.microsoft": 1, "ai.onnx.ml": 5}
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid(*entry) for entry in opsets.items()],
+                                 ir_version=11)  # fmt: skip
 
     def draw(self, rules):
         for _ in range(self.between(1, 3)):
-            self.add_input(F32 if not self.pool else None)
+            self.add_input(self.favourite if not self.pool else None)
         wanted, tries = self.between(2, 10), 0
-        while len(self.nodes) < wanted and tries < 12 * wanted:
+        while len(self.groups) < wanted and tries < 12 * wanted:
             tries += 1
             self.step(self.one_of(*rules))
             if self.chance(5):
                 self.add_input()
         return self
+
+    def body(self, values):
+        """A generator of a sub-graph of this one's next node, which sees ``values`` and nothing else."""
+        inner = Generator(self.below(2**40), self.prefix)
+        inner.outer, inner.opset, inner.pool = self, self.opset, list(values)
+        return inner
+
+
+def types_of(model):
+    """The ONNX types of the values of a model, where they follow."""
+    try:
+        graph = shape_inference.infer_shapes(model).graph
+    except Exception:  # what it does not know
+        graph = model.graph
+    found = {tensor.name: helper.make_tensor_type_proto(tensor.data_type, None) for tensor in graph.initializer}
+    for value in [*graph.input, *graph.value_info, *graph.output]:
+        if value.type.WhichOneof("value"):
+            found[value.name] = value.type
+    return found
+
+
+def output_info(name, value, group):
+    if isinstance(value, np.ndarray):
+        return info(name, value, [None] * value.ndim)
+    if name in group.types:
+        return helper.make_value_info(name, group.types[name])
+    return helper.make_empty_tensor_value_info(name)
 
 
 def model_of(parts, every=False):
@@ -303,33 +358,17 @@ def model_of(parts, every=False):
     nodes, inputs, constants, outputs, expected = [], [], [], [], {}
     feed = {}
     for part in parts:
-        used = {name for node in part.nodes for name in node.input}
-        nodes += part.nodes
-        taken = {name: array for name, array in part.inputs.items() if name in used}
-        inputs += [info(name, array, part.symbols[name]) for name, array in taken.items()]
-        feed.update(taken)
+        used = {name for group in part.groups for name in group.inputs}
+        taken_inputs = {name: array for name, array in part.inputs.items() if name in used}
+        inputs += [info(name, array, part.symbols[name]) for name, array in taken_inputs.items()]
+        feed.update(taken_inputs)
         constants += [numpy_helper.from_array(array, name) for name, array in part.constants.items()]
-        for name, array in part.outputs.items():
-            if every or name not in used or part.random.random() < 0.2:
-                outputs.append(info(name, array, [None] * array.ndim))
-                expected[name] = array
+        chance = random.Random(part.prefix)
+        for group in part.groups:
+            nodes += group.protos
+            for name in group.outputs:
+                if every or name not in used or chance.random() < 0.2:
+                    outputs.append(output_info(name, part.outputs[name], group))
+                    expected[name] = part.outputs[name]
     graph = helper.make_graph(nodes, "random", inputs, outputs, constants)
     return parts[0].model_of(graph), feed, expected
-
-
-def difference(found, expected):
-    """Empty if they are the same but for rounding."""
-    if found.dtype != expected.dtype or found.shape != expected.shape:
-        return f"{found.dtype}{list(found.shape)} for {expected.dtype}{list(expected.shape)}"
-    if expected.dtype.kind != "f":
-        wrong = found != expected
-    else:
-        a, b = found.astype(np.float64), expected.astype(np.float64)
-        greatest = max(1.0, float(np.max(np.abs(b[np.isfinite(b)]), initial=0)))
-        with np.errstate(invalid="ignore"):
-            near = np.abs(a - b) <= TOLERANCES[expected.dtype] * greatest
-        wrong = ~(near | (a == b) | (np.isnan(a) & np.isnan(b)))
-    if not wrong.any():
-        return ""
-    place = tuple(int(k) for k in np.argwhere(wrong)[0])
-    return f"{int(wrong.sum())} of {wrong.size}; at {list(place)} {found[place]} for {expected[place]}"
