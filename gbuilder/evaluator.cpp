@@ -138,7 +138,14 @@ class Execution {
       AIPU_ASSIGN_OR_RETURN(const int64_t size, constant_of(bytes));
       workspaces_.emplace_back(static_cast<size_t>(size));
     }
+    // What gives no elements may begin behind the end of what it takes.
+    size_t result_bytes = 0;
+    for (const ValueId output : group.outputs) {
+      AIPU_ASSIGN_OR_RETURN(const size_t bytes, bytes_of(output));
+      result_bytes += bytes;
+    }
     for (const kernels::Launch& launch : implementation_.launches) {
+      if (result_bytes == 0) break;
       if (const auto* kernel = std::get_if<kernels::KernelLaunch>(&launch)) {
         AIPU_RETURN_IF_ERROR(run_kernel(*kernel));
       } else {

@@ -634,7 +634,10 @@ Status Planner::record_binds() {
   for (uint32_t i = 0; i < plan_.symbols.size();) {
     uint32_t end = i + 1;
     if (plan_.symbols[i].kind == SymbolKind::kTensorElement) {
-      while (end < plan_.symbols.size() && plan_.symbols[end].tensor == plan_.symbols[i].tensor) ++end;
+      const auto of_same_tensor = [&](const PlanSymbol& other) {
+        return other.kind == SymbolKind::kTensorElement && other.tensor == plan_.symbols[i].tensor;
+      };
+      while (end < plan_.symbols.size() && of_same_tensor(plan_.symbols[end])) ++end;
       const size_t slot = slot_of(graph_.find_symbol(plan_.symbols[i].name)->value);
       Command command;
       command.origin = slot == 0 ? 0 : origin_of(input_.groups[order_[slot - 1]]);

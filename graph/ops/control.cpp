@@ -146,9 +146,9 @@ Status infer_if(InferContext& ctx) {
       } else if (*taken == *otherwise) {
         extents.push_back(taken);
       } else {
+        // Of a condition whose extents are symbols the run tells; it has one element then.
         const auto chosen = ctx.require_data(0);
-        if (!chosen) return internal_error("the condition cannot be read as a run symbol");
-        extents.push_back(select(chosen->front(), *taken, *otherwise));
+        extents.push_back(chosen ? std::optional<Dim>(select(chosen->front(), *taken, *otherwise)) : std::nullopt);
       }
     }
     types.add(a.dtype, std::move(extents));

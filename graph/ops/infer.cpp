@@ -87,13 +87,16 @@ thread_local std::vector<Assumption>* assumptions = nullptr;
 namespace {
 
 // Symbols that have got a value since the node was added are replaced in its types as they stand: max(S, T) is
-// max(1, T) then, where [1] beside [T] is T. They differ for no elements.
+// max(1, T) then, where [1] beside [T] is T. They differ for no elements. What the node itself tells is checked when its
+// results are fetched.
 void assume_same_extents(const Graph& graph, const Node& node, const InferContext& context,
                          std::vector<Assumption>* found) {
   const auto is_known = [&](const Dim& extent) {
     bool known = true;
     (void)extent.substitute([&](const std::string& name) -> std::optional<Dim> {
-      known = known && graph.find_symbol(name) != nullptr;
+      const Symbol* symbol = graph.find_symbol(name);
+      known = known && symbol != nullptr &&
+              std::find(node.outputs.begin(), node.outputs.end(), symbol->value) == node.outputs.end();
       return std::nullopt;
     });
     return known;
@@ -102,7 +105,7 @@ void assume_same_extents(const Graph& graph, const Node& node, const InferContex
     if (!node.outputs[i].valid()) continue;
     const Shape &taken = graph.type(node.outputs[i]).shape, &inferred = context.output_types[i].shape;
     for (size_t k = 0; k < taken.size() && taken.size() == inferred.size(); ++k) {
-      if (taken[k] == inferred[k] || !is_known(inferred[k])) continue;
+      if (taken[k] == inferred[k] || !is_known(inferred[k]) || !is_known(taken[k])) continue;
       found->push_back(
           {eq(taken[k], inferred[k]), "an axis of {value} elements was taken to have {limit}", inferred[k], taken[k]});
     }

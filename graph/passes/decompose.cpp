@@ -145,9 +145,7 @@ std::vector<ValueId> dropout(DecomposeBuilder& b, const DecomposeSite& s) {
 std::vector<ValueId> log_sum_exp(DecomposeBuilder& b, const DecomposeSite& s) {
   const DType dtype = b.type(s.inputs[0]).dtype;
   if (is_floating(dtype) || !s.attributes.has("axes")) return {};
-  const ValueId sums = b.reduce("ReduceLogSumExp", b.cast(s.inputs[0], DType::kF64), s.attributes.ints("axes"),
-                                s.attributes.i("keepdims") != 0);
-  return {b.cast(sums, dtype)};
+  return {b.cast(b.op("ReduceLogSumExp", {b.cast(s.inputs[0], DType::kF64)}, s.attributes), dtype)};
 }
 
 // Rounded once, whatever comes together.

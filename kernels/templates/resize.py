@@ -19,8 +19,9 @@ def position(o, in_extent, out_extent, scale, roi_start, roi_end):
     if COORDINATES == "half_pixel":
         return (at + half) / scale - half
     if COORDINATES == "half_pixel_symmetric":
-        adjustment = S.fp64(out_extent) / (scale * size)
-        return size * half * (S.fp64(1) - adjustment) + (at + half) / scale - half
+        # ONNX's formula with its terms collected: exact where the scale is a power of two, so that no rounding moves a
+        # position across a pixel.
+        return (size - S.fp64(1)) * half + (at + half - S.fp64(out_extent) * half) / scale
     if COORDINATES == "pytorch_half_pixel":
         return (at + half) / scale - half if out_extent > 1 else S.fp64(0)
     if COORDINATES == "align_corners":

@@ -130,6 +130,34 @@ def some(count, height):
 check(text, some(20, 1), some(3, 1), some(20, 0.1), some(200, 1))
 """
 
+# Slices whose extents the body tells, and then constants inside it.
+SLICES = """
+text = '''slices (float[N,3] x) => (float[N,?] y) {
+  kept = Scan<num_scan_inputs = 1, body = step (float[3] row) => (float[?] some) {
+    flags = Constant<value = bool[2] {0, 1}>()
+    some = Compress<axis = 0>(row, flags)
+  }>(x)
+  same = Transpose<perm = [0, 1]>(kept)
+  y = Concat<axis = -1>(x, same, kept)
+}'''
+check(text, *[{"x": floats(n, 3)} for n in (5, 1)])
+check(text.replace("float[N,3] x", "float[5,3] x"), {"x": floats(5, 3)})
+"""
+
+# A condition of one element, as the run turns out, and branches that may fail.
+CONDITION = """
+text = '''chosen (bool[F] flags, int64[1] at, float[3] x) => (float[?] y) {
+  one = Constant<value = int64[1] {1}>()
+  end = Add(at, one)
+  flag = Slice(flags, at, end)
+  y = If(flag) <then_branch = yes () => (float[?] a) { a = Gather(x, at) }, else_branch = no () => (float[?] b) {
+    b = Neg(x)
+  }>
+}'''
+flags = np.array([True, False])
+check(text, *[{"flags": flags, "at": np.array([k]), "x": floats(3)} for k in (0, 1)])
+"""
+
 
 def compare(tmp_path, monkeypatch, text):
     python = python_with("numpy, onnx, onnxruntime")
@@ -145,6 +173,14 @@ def test_an_lstm_by_scan(tmp_path, monkeypatch):
 
 def test_loops(tmp_path, monkeypatch):
     compare(tmp_path, monkeypatch, LOOPS)
+
+
+def test_a_condition_of_told_extents(tmp_path, monkeypatch):
+    compare(tmp_path, monkeypatch, CONDITION)
+
+
+def test_slices_of_told_extents(tmp_path, monkeypatch):
+    compare(tmp_path, monkeypatch, SLICES)
 
 
 def test_a_detector_s_branch(tmp_path, monkeypatch):

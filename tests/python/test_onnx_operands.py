@@ -293,3 +293,51 @@ def test_transforms_along_an_axis_of_the_run(tmp_path, random, axis):
     family.add("DFT", [x, None, place], parts(np.fft.fft(complex_x, axis=at)), tolerance=1e-4)
     family.add("DFT", [x, None, place], parts(np.fft.ifft(complex_x, axis=at)), tolerance=1e-4, inverse=1)
     family.check(tmp_path)
+
+
+def test_group_normalization_of_channels_that_a_run_tells(tmp_path, random):
+    x, scale, bias = floats(random, 2, 6, 5), floats(random, 3), floats(random, 3)
+    parts = x.reshape(2, 3, 10)
+    mean, variance = parts.mean(2, keepdims=True), parts.var(2, keepdims=True)
+    parts = ((parts - mean) / np.sqrt(variance + 1e-2)).reshape(2, 3, 2, 5)
+    expected = (parts * scale[:, None, None] + bias[:, None, None]).reshape(x.shape)
+    family = Family(opset=18)
+    family.add("GroupNormalization", [x, scale, bias], expected, symbols=[0], num_groups=3, epsilon=1e-2)
+    family.check(tmp_path)
+
+
+def test_linear_attention_of_queries_whose_batch_a_run_tells(tmp_path, random):
+    q, k, v = (floats(random, 2, 3, 4) for _ in range(3))
+    state = np.einsum("bti,btj->btij", k, v).cumsum(1)
+    model = tmp_path / "m.onnx"
+    steps = [node("LinearAttention", ["q", "k", "v"], ["y"], update_rule="linear", q_num_heads=1, kv_num_heads=1)]
+    operands = [("q", "float32", ("N", 3, 4)), *((name, "float32", (2, 3, 4)) for name in "kv")]
+    write_model(model, steps, operands, [("y", "float32", (2, 3, 4))], opset=28)
+    found = aipu.load(aipu.build(model, tmp_path / "m.aipu.bin")["output"]).run({"q": q, "k": k, "v": v})["y"]
+    np.testing.assert_allclose(found, np.einsum("bti,btij->btj", q, state) / 2, rtol=1e-4, atol=1e-5)
+
+
+def test_reducing_nothing_keeps_integers(tmp_path, random):
+    x = random.integers(-5, 9, (3, 1, 4)).astype(np.int32)
+    family = Family(opset=18)
+    family.add("ReduceLogSumExp", [x], x, noop_with_empty_axes=1)
+    family.check(tmp_path)
+
+
+def test_slices_of_constants_that_begin_behind_the_end(tmp_path, random):
+    x = floats(random, 1, 8, 2)
+    family = Family()
+    places = [np.array(row, np.int64) for row in ((1, 7), (1, 9), (0, 1))]
+    family.add("Slice", [x, *places], x[1:1, 7:9], constants=[0, 1, 2, 3])
+    family.check(tmp_path)
+
+
+@pytest.mark.parametrize("mode, expected", [("floor", [1, 3, 5]), ("ceil", [1, 3, 5])])
+def test_positions_that_are_pixels(tmp_path, mode, expected):
+    """Of 7 pixels at half the scale, half_pixel_symmetric asks for 1, 3 and 5, exactly."""
+    family = Family(opset=19)
+    x = np.arange(7, dtype=np.float32).reshape(1, 1, 7)
+    attributes = {"coordinate_transformation_mode": "half_pixel_symmetric", "mode": "nearest", "nearest_mode": mode}
+    scales = np.array([1, 1, 0.5], np.float32)
+    family.add("Resize", [x, None, scales], x[..., expected], constants=[2], **attributes)
+    family.check(tmp_path)

@@ -57,6 +57,28 @@ def test_reductions_of_other_types(tmp_path, x):
     family.check(tmp_path)
 
 
+def test_reductions_of_nothing(tmp_path):
+    family = Family(opset=18)
+    nothing = np.zeros((2, 0, 3), np.float32)
+    for axes in ([1], [0, 1]):
+        for op, value in (("ReduceLogSumExp", -np.inf), ("ReduceSum", 0), ("ReduceMax", -np.inf), ("ReduceProd", 1)):
+            expected = np.full((1 if 0 in axes else 2, 1, 3), value, np.float32)
+            family.add(op, [nothing, ints(*axes)], expected, symbols=[0])
+    family.check(tmp_path)
+
+
+def test_a_number_beside_kernels_that_share_their_work(tmp_path):
+    """The first input's element and the count of cores are symbols of different kinds."""
+    q, k = (np.random.default_rng(2).standard_normal((1, 1, 5, 8)).astype(np.float32) for _ in range(2))
+    nodes = [node("HannWindow", ["n"], ["w"]), node("Attention", ["q", "k", "k"], ["y"])]
+    inputs = [("n", "int64", ()), *((name, "float32", (1, 1, 5, 8)) for name in "qk")]
+    write_model(tmp_path / "m.onnx", nodes, inputs, [("w", "float32", ["N"]), ("y", "float32", q.shape)], opset=23)
+    found = aipu.load(aipu.build(tmp_path / "m.onnx")["output"]).run({"n": np.array(6), "q": q, "k": k})
+    np.testing.assert_allclose(found["w"], np.hanning(7)[:6], atol=1e-6)
+    weights = np.exp(q[0, 0] @ k[0, 0].T / np.sqrt(8))
+    np.testing.assert_allclose(found["y"][0, 0], weights @ k[0, 0] / weights.sum(1, keepdims=True), rtol=1e-5)
+
+
 def run_open(folder, op, inputs, outputs, opset=18, **attributes):
     """A model of one node whose inputs have symbolic extents of their own; a function that runs it."""
     types = [(name, str(a.dtype), [f"{name}{k}" for k in range(a.ndim)]) for name, a in inputs.items()]

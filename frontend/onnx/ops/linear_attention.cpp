@@ -1,4 +1,5 @@
 // LinearAttention and CausalConvWithState: the recurrent relatives of attention, with the state they hand on.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -87,9 +88,12 @@ void linear_attention(OpContext& c) {
     state_dtype = c.dtype(c.input(3));
     state = c.cast(c.input(3), DType::kF32);
   } else {
-    const ValueId shape = concat(
-        c, 0,
-        {c.size_of(c.input(0), 0), c.int64s({rule.key_heads}), c.size_of(sequences[1], 3), c.size_of(sequences[2], 3)});
+    // The batch is that of all three; any of them may be the one that knows it.
+    const auto knows_batch = [&](ValueId value) { return c.type(value).shape[0].is_constant(); };
+    const auto batched = std::find_if(c.inputs.begin(), c.inputs.begin() + 3, knows_batch);
+    const ValueId batch = c.size_of(batched != c.inputs.begin() + 3 ? *batched : c.input(0), 0);
+    const ValueId shape =
+        concat(c, 0, {batch, c.int64s({rule.key_heads}), c.size_of(sequences[1], 3), c.size_of(sequences[2], 3)});
     state = c.emit("Expand", {}, {c.scalar(DType::kF32, 0), shape});
   }
   if (!c.ok()) return;

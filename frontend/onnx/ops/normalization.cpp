@@ -56,13 +56,13 @@ void group_normalization_before_21(OpContext& c) {
   const auto it = c.attributes.find("num_groups");
   const int64_t groups = it != c.attributes.end() ? it->second.i : 0;
   const auto channels = c.type(x).shape[1].constant();
-  if (groups <= 0 || !channels || *channels % groups != 0) {
+  if (groups <= 0 || (channels && *channels % groups != 0)) {
     return c.fail_invalid(str_cat("num_groups is ", groups, ", it must divide the channels of ", c.type(x).text()));
   }
+  const ValueId per_group = c.emit("Div", {}, {c.size_of(x, 1), c.int64s({groups})});
+  const ValueId table = concat(c, 0, {c.int64s({groups}), per_group});
   const auto per_channel = [&](ValueId value) {
-    const ValueId column = c.unsqueeze(value, {1});
-    return c.emit("Reshape", {},
-                  {c.emit("Expand", {}, {column, c.int64s({groups, *channels / groups})}), c.int64s({-1})});
+    return c.emit("Reshape", {}, {c.emit("Expand", {}, {c.unsqueeze(value, {1}), table}), c.int64s({-1})});
   };
   const ValueId scale = per_channel(c.input(1));
   const ValueId bias = per_channel(c.input(2));

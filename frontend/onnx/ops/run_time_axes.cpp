@@ -176,15 +176,6 @@ ValueId reduce_flagged(OpContext& c, std::string_view combine, ValueId x, const 
 
 ValueId unary(OpContext& c, const char* op, ValueId x) { return c.emit(op, {}, {x}); }
 
-// log(sum(exp(x))), without an overflow where the sum itself has none.
-ValueId log_sum_exp(OpContext& c, ValueId x, const std::vector<Dim>& flags) {
-  const ValueId greatest = reduce_flagged(c, "ReduceMax", x, flags);
-  const ValueId infinite = unary(c, "IsInf", greatest);
-  const ValueId shift = where(c, infinite, c.scalar(c.dtype(x), 0), greatest);
-  const ValueId sum = reduce_flagged(c, "ReduceSum", unary(c, "Exp", subtract(c, x, shift)), flags);
-  return add(c, unary(c, "Log", sum), shift);
-}
-
 // How many elements become one: int64 scalar.
 ValueId reduced_count(OpContext& c, ValueId x, ValueId flags) {
   const ValueId flagged = c.cast(flags, DType::kBool);
@@ -207,7 +198,7 @@ ValueId reduced(OpContext& c, ValueId x, ValueId flags, const std::vector<Dim>& 
   if (op == "ReduceLogSum" || op == "ReduceLogSumExp") {
     const DType dtype = c.dtype(x);
     if (!is_floating(dtype)) x = c.cast(x, DType::kF64);
-    const ValueId y = op == "ReduceLogSum" ? unary(c, "Log", sum(x)) : log_sum_exp(c, x, dims);
+    const ValueId y = op == "ReduceLogSum" ? unary(c, "Log", sum(x)) : reduce_flagged(c, op, x, dims);
     return c.cast(y, dtype);
   }
   return reduce_flagged(c, op, x, dims);  // it combines two elements as it does many

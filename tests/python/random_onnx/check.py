@@ -133,7 +133,8 @@ class Checker:
         wrong = []
         for part in parts:
             names = [name for name in expected if name.startswith(part.prefix)]
-            texts = [f"{name}: {text}" for name in names if (text := difference(found[name], expected[name]))]
+            told = {name: difference(found[name], expected[name], name in part.coarse) for name in names}
+            texts = [f"{name}: {text}" for name, text in told.items() if text]
             if texts:
                 told = {"outputs": texts, "nodes": self.suspects(part, disabled)}
                 wrong.append(["differs", part.seed, mode, told])

@@ -17,7 +17,7 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference
 from onnxruntime.capi import onnxruntime_pybind11_state as onnxruntime_errors
 from reference import info, is_comparable, reference
-from values import BOOL, F32, NUMBERS, TEXT, TYPES, Constant, Node, Output, Refused, Value, is_dyadic
+from values import BOOL, F16, F32, NUMBERS, TEXT, TYPES, Constant, Node, Output, Refused, Value, is_dyadic
 
 MOST_ELEMENTS = 3000
 GREATEST = 1e4  # of what is an operand of later nodes
@@ -113,6 +113,7 @@ class Generator(Chance):
         self.favourite = self.one_of(*[F32] * 16, *TYPES, TEXT)
         self.groups, self.inputs, self.symbols, self.constants = [], {}, {}, {}
         self.pool, self.outputs, self.refused = [], {}, collections.Counter()
+        self.coarse = set()  # names of outputs that are no better than 16-bit floats
         self.count = 0
         self.outer = None  # the Generator around this one, of a body
 
@@ -140,6 +141,10 @@ class Generator(Chance):
             f"{name}_{axis}" if axis < open_axes and self.chance(12) else extent
             for axis, extent in enumerate(array.shape)
         ]
+
+    def is_of_known_extents(self, value):
+        """Whether that is sure; of what is computed, extents may hang on numbers that only a run knows."""
+        return value.name in self.symbols and not any(isinstance(extent, str) for extent in self.symbols[value.name])
 
     def pick(self, fits):
         found = [value for value in self.pool if fits(value)]
@@ -246,12 +251,17 @@ class Generator(Chance):
             if name not in existing:
                 self.declare(name, array)  # weights and lists have known extents
         keeps = exact and all(node.keeps for node in chain)
+        coarse = any(part.coarse for part in [*chain, *operands] if isinstance(part, (Node, Value)))
         for name, value in zip(group.outputs, found):
-            self.add_output(name, value, keeps)
+            self.add_output(name, value, keeps, coarse)
         return True
 
-    def add_output(self, name, value, keeps):
+    def add_output(self, name, value, keeps, coarse):
         self.outputs[name] = value
+        exact = not isinstance(value, np.ndarray) or value.dtype.kind != "f" or (keeps and is_dyadic(value))
+        coarse = not exact and (coarse or value.dtype == F16)
+        if coarse:
+            self.coarse.add(name)
         if not isinstance(value, np.ndarray):
             return
         tame = True
@@ -259,7 +269,7 @@ class Generator(Chance):
             with np.errstate(all="ignore"):
                 tame = value.size == 0 or bool(np.all(np.abs(value.astype(np.float64)) < GREATEST))
         if tame and value.ndim < 6:
-            self.pool.append(Value(name, value, value.dtype.kind != "f" or (keeps and is_dyadic(value))))
+            self.pool.append(Value(name, value, exact, coarse))
 
     def protos_of(self, chain, feed, known):
         """The chain's nodes in ONNX; of its operands, what they are fed and what they know."""

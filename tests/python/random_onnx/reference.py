@@ -28,8 +28,8 @@ def info(name, array, shape=None):
     return helper.make_tensor_value_info(name, kind, array.shape if shape is None else shape)
 
 
-def difference(found, expected):
-    """Empty if they are the same but for rounding."""
+def difference(found, expected, coarse=False):
+    """Empty if they are the same but for rounding, with ``coarse`` that of 16 bits."""
     if isinstance(expected, (list, dict)):
         return difference_of_parts(found, expected)
     if expected is None or not hasattr(expected, "dtype"):
@@ -43,7 +43,7 @@ def difference(found, expected):
         a, b = found.astype(np.float64), expected.astype(np.float64)
         greatest = max(1.0, float(np.max(np.abs(b[np.isfinite(b)]), initial=0)))
         with np.errstate(invalid="ignore"):
-            near = np.abs(a - b) <= TOLERANCES[expected.dtype] * greatest
+            near = np.abs(a - b) <= TOLERANCES[F16 if coarse else expected.dtype] * greatest
         wrong = ~(near | (a == b) | (np.isnan(a) & np.isnan(b)))
     if not wrong.any():
         return ""

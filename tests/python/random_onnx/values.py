@@ -16,10 +16,10 @@ def is_dyadic(array):
 
 
 class Value:
-    """A tensor of the graph. ``exact``: its floats were not rounded."""
+    """A tensor of the graph. ``exact``: its floats were not rounded; ``coarse``: some were, to 16 bits or fewer."""
 
-    def __init__(self, name, array, exact):
-        self.name, self.array, self.exact = name, array, exact
+    def __init__(self, name, array, exact, coarse=False):
+        self.name, self.array, self.exact, self.coarse = name, array, exact, coarse
 
     @property
     def dtype(self):
@@ -45,12 +45,14 @@ class Node:
     """What a rule draws. Operands are Values, Constants, outputs of nodes that were drawn with it, or None.
 
     ``jumps``: a rounded operand may change the result by more than rounding; ``keeps``: exact operands have exact
-    results. ``captures``: Values that the node's sub-graphs take from outside.
+    results. ``captures``: Values that the node's sub-graphs take from outside; ``coarse``: they compute with 16 bits.
     """
 
-    def __init__(self, op, operands, outputs=1, jumps=False, keeps=False, domain="", captures=(), **attributes):
+    def __init__(self, op, operands, outputs=1, jumps=False, keeps=False, domain="", captures=(), coarse=False,
+                 **attributes):  # fmt: skip
         self.op, self.operands, self.outputs, self.domain = op, operands, outputs, domain
-        self.jumps, self.keeps, self.captures, self.attributes = jumps, keeps, captures, attributes
+        self.jumps, self.keeps, self.captures, self.coarse = jumps, keeps, captures, coarse
+        self.attributes = attributes
 
     def __getitem__(self, place):
         return Output(self, place)

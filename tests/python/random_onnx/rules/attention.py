@@ -32,7 +32,9 @@ def attention(g):
     if past:
         operands += [drawn(g, (batch, shared, past, size), dtype), drawn(g, (batch, shared, past, values), dtype)]
     attributes = {"q_num_heads": heads, "kv_num_heads": shared} if flat else {}
-    return Node("Attention", operands, 3 if past else 1, is_causal=g.one_of(0, 0, 1), softcap=g.one_of(None, None, 2.0),
+    # With a past, ONNX Runtime lets a single query see all keys; ONNX those up to its position.
+    causal = g.one_of(0, 0, 1) if steps > 1 or not past else 0
+    return Node("Attention", operands, 3 if past else 1, is_causal=causal, softcap=g.one_of(None, None, 2.0),
                 scale=g.one_of(None, 0.5), **attributes)  # fmt: skip
 
 

@@ -60,6 +60,7 @@ def branch(g):
               for k, (part, name) in enumerate(zip(inner, ("then", "else")))]  # fmt: skip
     captures = {v.name: v for _, captured in graphs for v in captured}
     return Node("If", [condition], len(outputs), captures=list(captures.values()), then_branch=graphs[0][0],
+                coarse=any(part.coarse for part in inner),
                 else_branch=graphs[1][0])  # fmt: skip
 
 
@@ -95,7 +96,7 @@ def loop(g):
     outer = [v for v in g.pool if g.chance(40)]
     inner = grown(g, [*states, *states, count, *outer], 4)
     following = carried_on(g, inner, states)
-    scans = stacked(inner, following, g.below(3))
+    scans = stacked(inner, following, g.below(3)) if trip else []  # of no slices nobody knows the extents
     on = Value(g.name(), np.array(True), True)
     graph, captured = closed(inner, "body", [count, going, *states], [on, *following, *scans])
     if trip and g.chance(40):  # ends before the trip count
@@ -105,7 +106,7 @@ def loop(g):
     else:
         graph.node.append(helper.make_node("Identity", [going.name], [on.name]))
     operands = [scalar(trip, I64), scalar(True, BOOL) if g.chance(70) else None, *start]
-    return Node("Loop", operands, len(start) + len(scans), captures=captured, body=graph)
+    return Node("Loop", operands, len(start) + len(scans), captures=captured, coarse=bool(inner.coarse), body=graph)
 
 
 def scan(g):
@@ -126,7 +127,7 @@ def scan(g):
     directions = [g.below(2) for _ in rows] if g.chance(30) else None
     back = [g.below(2) for _ in scans] if g.chance(30) else None
     return Node("Scan", [*start, *rows], len(following) + len(scans), captures=captured, body=graph,
-                num_scan_inputs=len(rows), scan_input_directions=directions,
+                coarse=bool(inner.coarse), num_scan_inputs=len(rows), scan_input_directions=directions,
                 scan_output_directions=back)  # fmt: skip
 
 

@@ -12,7 +12,10 @@ FLOAT_UNARY = (
 
 
 def unary(g):
-    return Node(g.one_of(*FLOAT_UNARY), [g.floats()])
+    op, x = g.one_of(*FLOAT_UNARY), g.floats()
+    if op in ("Log", "Reciprocal", "Sqrt") and not x.exact and np.any(np.abs(x.array) < 1e-3):
+        raise Refused  # which is rounding only
+    return Node(op, [x])
 
 
 def unary_exact(g):

@@ -1,7 +1,7 @@
 """Elements at given places, and places of elements."""
 
 import numpy as np
-from values import BOOL, F32, I32, I64, NUMBERS, Constant, Node, Refused
+from values import BOOL, F32, I32, I64, NUMBERS, TEXT, Constant, Node, Refused
 
 from rules.common import scalar
 
@@ -14,7 +14,7 @@ def indices(g, extent, shape):
 
 def gather(g):
     x = g.any(1)
-    axis = g.axis(x)
+    axis = g.axis(x) if x.dtype != TEXT else -1  # ONNX Runtime copies one text of each block
     if g.chance(50):
         return Node("Gather", [x, Constant(indices(g, x.shape[axis], g.shape(0, 2)))], keeps=True, axis=axis)
     shape = [g.between(0 if g.chance(10) else 1, extent) if extent else 0 for extent in x.shape]

@@ -85,6 +85,8 @@ def linear(g):
     x = rows(g)
     count = g.between(1, 3)
     post = g.one_of(*TRANSFORMS)
+    if post == "SOFTMAX_ZERO" and not np.all(np.any(x.array, 1)):
+        raise Refused  # scores that are all 0 stay so here, and are 0 / 0 in ONNX Runtime
     if g.chance(50):
         return ml("LinearRegressor", [x], coefficients=numbers(g, count * x.shape[1]), targets=count,
                   intercepts=numbers(g, count) if g.chance(60) else None, post_transform=post)  # fmt: skip

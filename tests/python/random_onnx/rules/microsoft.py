@@ -97,7 +97,7 @@ def attention(g):
     shared = g.one_of(*(h for h in (1, 2, 4) if heads % h == 0))
     key, value = (drawn(g, (batch, steps, shared * size)) for _ in range(2))
     lengths = Constant(np.full((batch,), steps - 1, I32))
-    total = Constant(np.array(steps, I32))
+    total = Constant(np.array(steps, I32), known=True)
     return ms("GroupQueryAttention", [x, key, value, None, None, lengths, total], 3, num_heads=heads,
               kv_num_heads=shared)  # fmt: skip
 

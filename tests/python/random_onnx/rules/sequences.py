@@ -14,11 +14,11 @@ def made(g):
         axis = g.between(0, x.rank - 1)
         extent = x.shape[axis]
         sizes, count = None, extent
-        if g.chance(60):
+        if g.chance(60) or not g.is_of_known_extents(x):  # how many elements there are must be known
             cuts = sorted(g.between(0, extent) for _ in range(g.between(0, 2)))
             parts = np.diff([0, *cuts, extent])
             sizes, count = listed(parts, known=True), len(parts)
-            if g.chance(40) and extent:
+            if g.chance(40) and extent and g.is_of_known_extents(x):
                 step = g.between(1, extent)
                 sizes, count = scalar(step, I64, known=True), -(-extent // step)
         node = Node("SplitToSequence", [x, sizes], axis=axis, keepdims=g.one_of(1, 0) if sizes is None else 1)

@@ -12,7 +12,7 @@ INTEGERS = {"INT4": (-8, 7), "UINT4": (0, 15), "INT2": (-2, 1), "UINT2": (0, 3)}
 
 def moved(g, x, stored):
     """What moves elements of any type."""
-    op = g.one_of("Identity", "Transpose", "Reshape", "Flatten", "Concat", "Squeeze", "Unsqueeze", "Slice", "Gather",
+    op = g.one_of("Identity", "Transpose", "Reshape", "Flatten", "Concat", "Unsqueeze", "Slice", "Gather",
                   "Expand", "Where", "Split", "none", "Shape", "Size", "Tile", "Pad")  # fmt: skip
     if op == "none":
         return []
@@ -20,7 +20,7 @@ def moved(g, x, stored):
         return [Node(op, [stored, listed([-1])], keeps=True)]
     if op == "Unsqueeze":
         return [Node(op, [stored, listed([0])], keeps=True)]
-    if op in ("Identity", "Transpose", "Flatten", "Squeeze"):
+    if op in ("Identity", "Transpose", "Flatten"):
         return [Node(op, [stored], keeps=True)]
     if op in ("Shape", "Size"):
         return [Node(op, [stored], keeps=True)]
