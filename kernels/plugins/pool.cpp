@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include "kernels/dsl/stage_parameters.h"
 #include "kernels/parts/fusion.h"
+#include "kernels/parts/rounding.h"
 #include "kernels/parts/spatial.h"
 #include "kernels/plugins/plugin_list.h"
 
@@ -19,6 +21,29 @@ dsl::Captured lowest(DType dtype) {
   if (is_floating(dtype)) return {std::string("-inf")};
   if (is_unsigned_int(dtype) || dtype == DType::kBool) return {int64_t{0}};
   return {-(int64_t{1} << (dtype_bits(dtype) - 1))};
+}
+
+// Results of a row whose windows fit local memory with them, twice: 0 where those of one do not, or where their shapes
+// are not known.
+struct PoolTile {
+  int64_t segment = 0, image = 0, results = 0;  // in elements
+};
+
+PoolTile pool_tile(const tir::Target& target, const SpatialGeometry& geometry, DType in, DType out) {
+  // What asynchronous DMA can step over.
+  constexpr int64_t kMostStrideBytes = 0xFFFFFF, kBufferBytes = 64;
+  const auto &h = geometry.axes[1], &w = geometry.axes[2];
+  const auto channels = geometry.channels.constant(), columns = w.out.constant(), width = w.in.constant();
+  const auto in_bytes = static_cast<int64_t>(dtype_bytes(in)), out_bytes = static_cast<int64_t>(dtype_bytes(out));
+  if (!dsl::has_staging(target) || !channels || !columns || !width || *columns < 1) return {};
+  if (*width * *channels * in_bytes > kMostStrideBytes) return {};
+  for (int64_t segments = 1; segments <= *columns; ++segments) {
+    PoolTile tile{ceil_of(*columns, segments)};
+    tile.image = h.kernel * ((tile.segment - 1) * w.stride + w.kernel) * *channels;
+    tile.results = tile.segment * *channels;
+    if (2 * (tile.image * in_bytes + tile.results * out_bytes) + 2 * kBufferBytes <= target.lsram_bytes()) return tile;
+  }
+  return {};
 }
 
 class PoolPlugin final : public OpPlugin {
@@ -65,7 +90,13 @@ class PoolPlugin final : public OpPlugin {
     params.set("WINDOW", small && !indices && node.op != "LpPool" ? std::vector<int64_t>{h.kernel, w.kernel}
                                                                   : std::vector<int64_t>{0, 0});
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, {}, &params));
-    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("pool.py", "pool", params));
+    PoolTile tile;
+    if (small && !indices && epilogue.extra_arguments.empty())
+      tile = pool_tile(context.target(), geometry, stored, graph.type(epilogue.result).dtype);
+    if (tile.segment > 0) params.set("STAGING", 2).set("IMAGE", tile.image).set("RESULTS", tile.results);
+    const auto [file, entry] =
+        tile.segment > 0 ? std::pair("pool_staged.py", "pool_staged") : std::pair("pool.py", "pool");
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel(file, entry, params));
 
     KernelArguments arguments;
     arguments.pointer("x", context.value(node.inputs[0])).pointer("out", context.value(epilogue.result));
@@ -75,14 +106,19 @@ class PoolPlugin final : public OpPlugin {
       arguments.pointer("indices[0]", context.value(node.outputs[1]))
           .pointer("indices[1]", context.add_constant(graph::Constant::int64s(std::move(channel))));
     }
-    arguments.list("extras", epilogue.extra_arguments);
     bind_geometry(geometry, &arguments);
     arguments.record("pad_end", of_axes(geometry, [](const SpatialAxis& axis) { return axis.pad_end; }))
-        .scalar("count_padding", node.attributes.i_or("count_include_pad", 0))
-        .scalar("column_major", node.attributes.i_or("storage_order", 0));
-    return context.launch(std::move(kernel), arguments,
-                          geometry.batch * geometry.axes[0].out * geometry.axes[1].out *
-                              graph::ceildiv(geometry.channels, std::max(lanes, 2)));
+        .scalar("count_padding", node.attributes.i_or("count_include_pad", 0));
+    const Dim rows = geometry.batch * geometry.axes[0].out * geometry.axes[1].out;
+    if (tile.segment > 0) {
+      arguments.scalar("segment", tile.segment);
+      context.note(fmt::format("segments of {} results of {} lines, {} and {} elements in 2 buffers each", tile.segment,
+                               h.kernel, tile.image, tile.results));
+      return context.launch(std::move(kernel), arguments,
+                            graph::max(rows * graph::ceildiv(geometry.axes[2].out, tile.segment), 1));
+    }
+    arguments.list("extras", epilogue.extra_arguments).scalar("column_major", node.attributes.i_or("storage_order", 0));
+    return context.launch(std::move(kernel), arguments, rows * graph::ceildiv(geometry.channels, std::max(lanes, 2)));
   }
 
  private:

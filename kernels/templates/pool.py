@@ -44,18 +44,15 @@ class Ends:
 
 @S.record
 class Met:
-    """What a row of results meets of the image: its first line, the taps that are inside, and how many lines of the
-    padded image.
-    """
+    """What a row of results meets of the image: the taps that are inside, and how many lines of the padded image."""
 
-    line: S.ptr(X, "global")
     planes: Taps
     lines: Taps
     counted: S.i32
 
 
-def pool_row(lane_mask, met, out, indices, extras, number, image, c, geometry, pad_end, count_padding, column_major):
-    """Row `number` of the results, of the channels from c on."""
+def pool_row(lane_mask, line, met, out, indices, extras, number, image, c, geometry, ends, count_padding, column_major):
+    """Row `number` of the results, of the channels from c on; tap 0 is on `line`."""
     depth, height, width = geometry.depth, geometry.height, geometry.width
     channels = geometry.channels
     last_plane = met.planes.first + met.planes.count
@@ -74,14 +71,14 @@ def pool_row(lane_mask, met, out, indices, extras, number, image, c, geometry, p
             taken = S.i32(0)
         if WINDOW[0] > 0 and met.lines.first == 0 and last_line == WINDOW[0] and low == 0 and high == WINDOW[1]:
             for kh in S.unroll(WINDOW[0]):
-                line_start = met.line + ((kh * width.image + left) * channels + c)
+                line_start = line + ((kh * width.image + left) * channels + c)
                 for kw in S.unroll(WINDOW[1]):
                     acc = combine(acc, S.cast(S.vload(line_start + kw * channels, mask=lane_mask, lanes=VL), ACC))
         else:
             for kd in range(met.planes.first, last_plane):
                 for kh in range(met.lines.first, last_line):
-                    line = kd * depth.dilation * height.image + kh * height.dilation
-                    at = met.line + ((line * width.image + left) * channels + c)
+                    number_of_line = kd * depth.dilation * height.image + kh * height.dilation
+                    at = line + ((number_of_line * width.image + left) * channels + c)
                     for kw in range(low, high):
                         value = S.cast(S.vload(at + kw * width.dilation * channels, mask=lane_mask, lanes=VL), ACC)
                         if KIND == "max":
@@ -101,7 +98,7 @@ def pool_row(lane_mask, met, out, indices, extras, number, image, c, geometry, p
         if KIND == "average":
             divisor = met.planes.count * met.lines.count * S.max(high - low, 0)
             if count_padding != 0:
-                padded = S.max(width.image + pad_end.width - left, 0)
+                padded = S.max(width.image + ends.width - left, 0)
                 divisor = met.counted * S.min(width.kernel, S.ceildiv(padded, width.dilation))
             acc = acc / S.vbcast(S.cast(divisor, ACC), lanes=VL)
         if KIND == "lp":
@@ -125,6 +122,11 @@ def counted(start, axis: Axis, pad_end):
     return S.min(axis.kernel, S.ceildiv(S.max(axis.image + pad_end - start, 0), axis.dilation))
 
 
+def met_by(planes, lines, geometry, ends):
+    depth, height = geometry.depth, geometry.height
+    return Met(planes, lines, counted(planes.start, depth, ends.depth) * counted(lines.start, height, ends.height))
+
+
 @S.prim_func
 def pool(
     x: S.ptr(X, "global"),
@@ -146,18 +148,10 @@ def pool(
         row = row_at(number, geometry)
         planes = taps_of_axis(row.depth, depth)
         lines = taps_of_axis(row.height, height)
-        met = Met(
-            x + ((row.image * depth.image + planes.start) * height.image + lines.start) * width.image * channels,
-            planes,
-            lines,
-            counted(planes.start, depth, pad_end.depth) * counted(lines.start, height, pad_end.height),
-        )
+        line = x + ((row.image * depth.image + planes.start) * height.image + lines.start) * width.image * channels
+        met = met_by(planes, lines, geometry, pad_end)
+        rest = (out, indices, extras, number, row.image, c, geometry, pad_end, count_padding, column_major)
         if c + VL <= channels:
-            pool_row(
-                None, met, out, indices, extras, number, row.image, c, geometry, pad_end, count_padding, column_major
-            )
+            pool_row(None, line, met, *rest)
         else:
-            mask = S.tail_mask(S.min(channels - c, VL), VL)
-            pool_row(
-                mask, met, out, indices, extras, number, row.image, c, geometry, pad_end, count_padding, column_major
-            )
+            pool_row(S.tail_mask(S.min(channels - c, VL), VL), line, met, *rest)

@@ -91,6 +91,28 @@ TEST(Staging, RowsAreThoseOfTheHost) {
   }
 }
 
+// Windows within the image, at its sides, and beyond its end; rows of one segment and of many.
+TEST(Staging, PoolsAreThoseOfTheHost) {
+  using Numbers = std::vector<int64_t>;
+  const std::vector<Numbers> shapes = {{1, 5, 9, 300}, {2, 64, 33, 57}, {1, 200, 7, 7}};
+  for (const Numbers& shape : shapes) {
+    SCOPED_TRACE(testing::PrintToString(shape));
+    std::mt19937 random(3);
+    OnnxBuilder b("pools", 3);
+    const auto x = b.op("Relu", {b.input("x", DType::kF32, extents_of(shape))});
+    const auto add = [&](const std::string& op, const std::string& name, models::NamedAttributes attributes) {
+      b.output(b.op(op, {x}, attributes), name, DType::kF32, {"", "", "", ""});
+    };
+    add("MaxPool", "max", {{"kernel_shape", Numbers{3, 3}}, {"strides", Numbers{2, 2}}, {"pads", Numbers{1, 1, 1, 1}}});
+    add("MaxPool", "ceil", {{"kernel_shape", Numbers{2, 3}}, {"strides", Numbers{2, 3}}, {"ceil_mode", 1}});
+    for (const int counts : {0, 1}) {
+      add("AveragePool", "average" + std::to_string(counts),
+          {{"kernel_shape", Numbers{3, 5}}, {"pads", Numbers{1, 2, 0, 1}}, {"count_include_pad", counts}});
+    }
+    expect_same(b, "pools", {{"x", random_tensor(random, shape)}});
+  }
+}
+
 // Blocks and what they leave, few channels and many.
 TEST(Staging, TransposesAreThoseOfTheHost) {
   const std::vector<std::vector<int64_t>> shapes = {{1, 3, 70, 90}, {2, 5, 33, 17}, {3, 64, 9, 8}, {1, 1, 2, 300}};

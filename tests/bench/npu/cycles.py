@@ -8,7 +8,8 @@
     tests/bench/npu/cycles.py kernels              # those of user_kernels.py: in place, staged by hand, S.stage
 
 AIPU_BUILD_DIR is the build whose programs convert and run (default: build/release). Runs are counted by the interpreter
-back end, whose instrumented kernels tell the timing model what they do (codegen/timing/timing_model.h).
+back end, whose instrumented kernels tell the timing model what they do (codegen/timing/timing_model.h); the page is made
+by the back end `estimate`, which follows them without running.
 """
 
 import argparse
@@ -119,7 +120,8 @@ def bound_of(layer, rate):
 
 
 def page(names):
-    """Of each model a line per layer, and per target its cycles, multiply-adds of the peak and what bounds it."""
+    """Of each model a line per layer, and per target its cycles, multiply-adds of the peak and what bounds it. Nothing is
+    run: shapes tell the cycles."""
     facts = {target: facts_of(target) for target in TARGETS}
     for name in names or PAGE:
         kind = MODELS[name][1]
@@ -127,7 +129,7 @@ def page(names):
         totals = {}
         for target, (tecs, rate) in facts.items():
             with tempfile.TemporaryDirectory() as folder:
-                (layers,) = layers_of(name, folder, target)
+                (layers,) = layers_of(name, folder, target, ["estimate"])
             totals[target] = {key: sum(layer[key] for layer in layers) for key in ("operations", "cycles")}
             for layer in layers:
                 share = f"{100 * utilisation(layer, kind, tecs):.0f} %" if layer["operations"] else ""

@@ -1,0 +1,107 @@
+"""pool.py for targets with local memory: windows without dilation over images of one plane, without indices and
+operands of fused neighbours.
+
+Parameters beside those of pool.py:
+  STAGING            staging.py
+  IMAGE, RESULTS     elements of a buffer of each
+
+A unit is a segment of a row of results, of all channels. What its windows meet of the image, some columns of some
+lines, is an image of its own in local memory.
+"""
+
+from aipu import script as S
+from pool import Ends, met_by, pool_row
+from sharing import balanced
+from spatial import Axis, Geometry, Taps, row_at, taps_of_axis
+from staging import begin_tile, close_stage, comes, drain, fetch, is_there, open_stage, staged, steps, tile_at, tile_of
+
+
+@S.record
+class Part:
+    """`count` results from `begin` on, and what they meet: lines, and columns from `column` on."""
+
+    number: S.i32  # of the row of results
+    begin: S.i32
+    count: S.i32
+    column: S.i32
+    columns: S.i32
+    image_at: S.i32
+    planes: Taps
+    lines: Taps
+
+
+def part_of(unit, geometry: Geometry, segment):
+    depth, height, width = geometry.depth, geometry.height, geometry.width
+    segments = S.ceildiv(width.result, segment)
+    number = unit // segments
+    row = row_at(number, geometry)
+    begin = (unit - number * segments) * segment
+    count = S.min(segment, width.result - begin)
+    left = begin * width.stride - width.pad
+    column = S.max(left, 0)
+    planes = taps_of_axis(row.depth, depth)
+    lines = taps_of_axis(row.height, height)
+    line = (row.image * depth.image + planes.start) * height.image + lines.start + lines.first
+    return Part(
+        number=number,
+        begin=begin,
+        count=count,
+        column=column,
+        columns=S.max(S.min(left + (count - 1) * width.stride + width.kernel, width.image) - column, 0),
+        image_at=(line * width.image + column) * geometry.channels,
+        planes=planes,
+        lines=lines,
+    )
+
+
+def pool_part(part: Part, image, out, geometry: Geometry, ends: Ends, count_padding):
+    width, channels = geometry.width, geometry.channels
+    # The columns in local memory as an image: what is cut off at its sides is no padding that counts less.
+    own = Axis(
+        image=part.columns,
+        result=part.count,
+        kernel=width.kernel,
+        stride=width.stride,
+        pad=part.column + width.pad - part.begin * width.stride,
+        dilation=1,
+    )
+    local = Geometry(batch=1, channels=channels, depth=geometry.depth, height=geometry.height, width=own)
+    behind = Ends(ends.depth, ends.height, width.image + ends.width - part.column - part.columns)
+    met = met_by(part.planes, part.lines, geometry, ends)
+    line = image - part.lines.first * part.columns * channels
+    full = channels // VL * VL
+    for c in range(0, full, VL):
+        pool_row(None, line, met, out, [], [], 0, 0, c, local, behind, count_padding, 0)
+    if full < channels:
+        mask = S.tail_mask(channels - full, VL)
+        pool_row(mask, line, met, out, [], [], 0, 0, full, local, behind, count_padding, 0)
+
+
+@S.prim_func
+def pool_staged(
+    x: S.ptr(X, "global"),
+    out: S.ptr(OUT, "global"),
+    geometry: Geometry,
+    pad_end: Ends,
+    count_padding: S.i32,
+    segment: S.i32,
+):
+    channels, width = geometry.channels, geometry.width
+    rows = geometry.batch * geometry.depth.result * geometry.height.result
+    first, last = balanced(rows * S.ceildiv(width.result, segment), S.get_local_size(), S.get_local_id())
+    stage = open_stage()
+    image, results = staged(x, IMAGE), staged(out, RESULTS)
+    for step in steps(first, last):
+        if comes(step, last):
+            part = part_of(step, geometry, segment)
+            if part.lines.count * part.columns > 0:
+                pitch = width.image * channels
+                fetch(stage, step - first, image, part.image_at, part.columns * channels, part.lines.count, pitch)
+        if is_there(step, first):
+            number = tile_at(step) - first
+            part = part_of(tile_at(step), geometry, segment)
+            begin_tile(stage, number)
+            pool_part(part, tile_of(image, number, 0), tile_of(results, number, 0), geometry, pad_end, count_padding)
+            result_at = (part.number * width.result + part.begin) * channels
+            drain(stage, number, results, result_at, part.count * channels, 1, 0)
+    close_stage(stage, S.max(last - first, 0))
