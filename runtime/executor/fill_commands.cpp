@@ -135,7 +135,8 @@ Status StagePlanner::fill_dma(const fb::DmaCommand& command, Step* step) {
   step->to_host = !for_host_ && is_on_host(command.destination());
   step->from_host = !for_host_ && is_on_host(command.source());
   if ((step->to_host || step->from_host) && times > 1)
-    return invalid_model(str_cat("copies ", times, " rows between the host's memory and the device's, in place of one"));
+    return invalid_model(
+        str_cat("copies ", times, " rows between the host's memory and the device's, in place of one"));
   add_address(destination, destination_offset, true);
   add_address(source, source_offset, false);
   for (const int64_t number : {width, times, destination_stride, source_stride}) add_number(number);

@@ -175,8 +175,7 @@ Status load_host_kernels(detail::ModelState& state, const fb::HostPart& part, bo
   for (uint32_t i = 0; i < features.size(); ++i)
     host.features.push_back(features[i] == nullptr ? "" : features[i]->c_str());
   const auto native = state.file->section(fb::SectionKind::kNativeModule, 1);
-  AIPU_RETURN_IF_ERROR(
-      check_kernels_for(state, name, library.backend->capabilities, first, count, !native.empty()));
+  AIPU_RETURN_IF_ERROR(check_kernels_for(state, name, library.backend->capabilities, first, count, !native.empty()));
   host.shown = state.backend_model;
   host.shown.target = host.target.c_str();
   host.shown.tec_count = 0;

@@ -33,9 +33,7 @@ struct Roots {
   uint32_t host_side(uint32_t root) const {
     return root < inputs ? host_input(root) : root == constants() ? host_constants() : root;
   }
-  bool is_written(uint32_t root) const {
-    return root >= output(0) && root != constants() && root < host_input(0);
-  }
+  bool is_written(uint32_t root) const { return root >= output(0) && root != constants() && root < host_input(0); }
 };
 
 struct Placement {
@@ -49,7 +47,7 @@ struct Placement {
 
 // A command with its numbers. Words, from `first_word` on: tec: the kernel's arguments. dma: destination, source,
 // width, times, destination stride, source stride (times 0: nothing to do). host: the address of the condition of an
-// If, or of the tensors of the symbols of a BindSymbols; the value of a Check; of a launch or copy what tec and dma have.
+// If, or of the tensors of the symbols of a BindSymbols; the value of a Check; of launches and copies as of tec and dma.
 struct Step {
   static constexpr uint32_t kFine = 0xffffffffu;
 

@@ -195,8 +195,7 @@ Status Session::Impl::bind_shapes() {
       if (expected == found) continue;
       std::string why;
       const fb::Expression& extent = *items(root.expressions())[shape[axis]];
-      if (extent.op() == fb::ExpressionOp::kSymbol &&
-          all_symbols[extent.a()]->kind() == fb::SymbolKind::kInputExtent) {
+      if (extent.op() == fb::ExpressionOp::kSymbol && all_symbols[extent.a()]->kind() == fb::SymbolKind::kInputExtent) {
         const fb::Symbol& symbol = *all_symbols[extent.a()];
         why = str_cat(" (", text(symbol.name()), ", as axis ", symbol.index(), " of input '",
                       text(tensors[symbol.tensor()]->name()), "')");
@@ -507,8 +506,7 @@ Status Session::Impl::launch(Launcher launcher, uint32_t program, const ModelTab
   const RunningScope scope(&running);
   const int code = alone ? run_tec_alone(launcher.backend, launcher.session, call, context.lane, &context.error)
                          : run_tec(launcher.backend, launcher.session, call, &context.error);
-  if (context.fault.code != 0)
-    AIPU_RETURN_IF_ERROR(fault_status(program, command, std::exchange(context.fault, {})));
+  if (context.fault.code != 0) AIPU_RETURN_IF_ERROR(fault_status(program, command, std::exchange(context.fault, {})));
   if (code != 0) {
     Status status(static_cast<ErrorCode>(code), context.error.message);
     if (Status late = check_time(); !late.ok()) status = std::move(late);

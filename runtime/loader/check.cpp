@@ -87,10 +87,10 @@ Status Checker::check_tensors() {
       return bad(tensor_text(model_, i), " of a body has texts, which only inputs and outputs of the model can have");
     if (tensor.kind() > fb::TensorKind::MAX)
       return bad(tensor_text(model_, i), " has the unknown kind ", static_cast<int>(tensor.kind()));
-    if (tensor.memory() > fb::Memory::MAX || (tensor.memory() == fb::Memory::kHost &&
-                                              (is_body_ ? tensor.kind() != fb::TensorKind::kArena
-                                                        : tensor.kind() == fb::TensorKind::kConstant ||
-                                                              tensor.kind() == fb::TensorKind::kView)))
+    if (tensor.memory() > fb::Memory::MAX ||
+        (tensor.memory() == fb::Memory::kHost &&
+         (is_body_ ? tensor.kind() != fb::TensorKind::kArena
+                   : tensor.kind() == fb::TensorKind::kConstant || tensor.kind() == fb::TensorKind::kView)))
       return bad(tensor_text(model_, i), " cannot be in memory ", static_cast<int>(tensor.memory()));
     const auto shape = items(tensor.shape());
     if (shape.size() > kMaxRank) return bad(tensor_text(model_, i), " has rank ", shape.size(), "; at most ", kMaxRank);

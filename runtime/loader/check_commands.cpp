@@ -227,8 +227,7 @@ Status Checker::check_faults(const fb::Program& program, std::string_view where)
     }
     if (fault.needed() != kNone) {
       const uint32_t sequence = tec[fault.command()]->sequence();
-      if (!expression_exists(fault.needed()) ||
-          tables_.expression_stage[fault.needed()] > stage_of_sequence(sequence))
+      if (!expression_exists(fault.needed()) || tables_.expression_stage[fault.needed()] > stage_of_sequence(sequence))
         return bad(where, ", fault ", i, " uses expression ", fault.needed(), " before its symbols are bound");
     }
     const auto key = [](const fb::Fault& row) { return std::pair(row.command(), row.code()); };

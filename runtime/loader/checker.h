@@ -106,7 +106,7 @@ class Checker {
   // Each command has rows of its own, or a small file could describe commands of any total size.
   uint64_t waits_used_ = 0, arguments_used_ = 0;
   uint32_t launches_used_ = 0, copies_used_ = 0;  // rows of host_work
-  std::vector<uint32_t> stage_starts_;  // sequence numbers of the BindSymbols commands, ascending
+  std::vector<uint32_t> stage_starts_;            // sequence numbers of the BindSymbols commands, ascending
   struct Call {
     uint32_t sequence, caller, callee;
   };
