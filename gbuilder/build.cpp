@@ -6,9 +6,14 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <deque>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 
 #include "codegen/driver/cc_driver.h"
 #include "codegen/driver/code_generator.h"
@@ -31,6 +36,7 @@
 #include "gbuilder/precision.h"
 #include "gbuilder/record/command_storer.h"
 #include "gbuilder/record/kernel_table.h"
+#include "gbuilder/two_targets.h"
 #include "gbuilder/unit.h"
 #include "gbuilder/user_plugins.h"
 #include "graph/ir/attribute_error.h"
@@ -55,7 +61,7 @@ struct Entry {
   ImportedModel model;
   std::string compass_ir;  // of the graph as imported
   Unit unit;
-  size_t kernels_end = 0;  // it and those before it use the kernels until there
+  std::vector<size_t> kernels_end;  // by target: it and those before it use the kernels until there
   Plan plan;
   Recording recording;
 
@@ -132,8 +138,9 @@ class Builder {
       if (!options_.emit_ir.empty()) AIPU_RETURN_IF_ERROR(prepare_output(options_.emit_ir + extension));
     for (const std::string& folder : {options_.emit_c, options_.dump_ir})
       if (!folder.empty()) AIPU_RETURN_IF_ERROR(make_folder(folder));
-    AIPU_ASSIGN_OR_RETURN(target_, tir::find_target(target_name(options_)));
-    report_.target = target_.name;
+    AIPU_ASSIGN_OR_RETURN(targets_, find_targets(target_name(options_)));
+    target_ = targets_[0];
+    report_.target = targets_text(targets_);
     for (const std::string& plugin : options_.plugins)
       AIPU_RETURN_IF_ERROR(user_plugins_.load(plugin, [&] { return load_plugin(plugin, registry_); }));
     for (const auto& [name, text] : options_.plugin_texts) {
@@ -233,25 +240,29 @@ class Builder {
   }
 
   Status partition() {
+    if (has_host()) host_partition_.emplace(&registry_, &targets_, options_.fast_math, &disabled_lowering_);
     for (Entry& entry : entries_) {
       entry.unit.graph = &entry.graph();
-      AIPU_RETURN_IF_ERROR(entry.in_model(partition(&entry.unit)));
-      if (dump_.enabled()) entry.dump.write("groups.txt", groups_text(entry.unit));
+      AIPU_RETURN_IF_ERROR(entry.in_model(partition(&entry.unit, false)));
+      if (!dump_.enabled()) continue;
+      entry.dump.write("groups.txt", has_host() ? host_partition_->text(entry.unit) : groups_text(entry.unit));
     }
     user_plugins_.warn_of_unused(graphs_, claim_target());
     return {};
   }
 
-  Status partition(Unit* unit) {
-    auto groups = registry_.partition(*unit->graph, claim_target());
+  Status partition(Unit* unit, bool is_body) {
+    auto groups = has_host() ? host_partition_->partition(*unit->graph, is_body)
+                             : registry_.partition(*unit->graph, claim_target());
     if (!groups.ok()) return std::move(groups).status();
     for (graph::Group& group : *groups) {
       for (const auto& subgraph : unit->graph->node(group.anchor).subgraphs) {
         Unit& body = unit->bodies[group.anchor].emplace_back();
         body.graph = subgraph.get();
-        AIPU_RETURN_IF_ERROR(partition(&body));
+        AIPU_RETURN_IF_ERROR(partition(&body, true));
       }
       report_.group_list.push_back(group_report(*unit->graph, group));
+      if (has_host()) report_.group_list.back().target = targets_[group.target].name;
       unit->groups.push_back({std::move(group), {}});
     }
     report_.groups += unit->groups.size();
@@ -259,24 +270,42 @@ class Builder {
   }
 
   Status setup() {
-    KernelTable table(target_);
+    std::vector<KernelTable> tables;
+    for (const tir::Target& target : targets_) tables.emplace_back(target, tables.empty() ? 'k' : 'h');
     for (Entry& entry : entries_) {
       tilings_.clear();
-      AIPU_RETURN_IF_ERROR(entry.in_model(setup(&entry.unit, &table)));
-      entry.kernels_end = table.size();
+      AIPU_RETURN_IF_ERROR(entry.in_model(setup(&entry.unit, tables)));
+      for (const KernelTable& table : tables) entry.kernels_end.push_back(table.size());
       if (dump_.enabled() && !tilings_.empty()) entry.dump.write("tilings.txt", tilings_);
     }
-    kernels_ = std::move(table).take();
+    kernels_ = std::move(tables[0]).take();
+    first_host_kernel_ = static_cast<uint32_t>(kernels_.size());
+    if (has_host()) {
+      std::vector<PlanKernel> kernels = std::move(tables[1]).take();
+      std::move(kernels.begin(), kernels.end(), std::back_inserter(kernels_));
+      for (Entry& entry : entries_) number_host_kernels(&entry.unit);
+    }
     report_.kernels = kernels_.size();
     return {};
   }
 
-  Status setup(Unit* unit, KernelTable* table) {
+  // Those of the host come after all of the device.
+  void number_host_kernels(Unit* unit) const {
+    for (size_t g = 0; g < unit->groups.size(); ++g) {
+      if (unit->groups[g].group.target == 0) continue;
+      for (uint32_t& row : unit->kernel_of[g]) row += row == kNone ? 0 : first_host_kernel_;
+    }
+    for (auto& [node, bodies] : unit->bodies) {
+      for (Unit& body : bodies) number_host_kernels(&body);
+    }
+  }
+
+  Status setup(Unit* unit, std::span<KernelTable> tables) {
     const graph::Graph& graph = *unit->graph;
     for (PlannedGroup& planned : unit->groups) {
       graph::OriginSet origins;
       for (const graph::NodeId node : planned.group.nodes) graph::merge_origins(&origins, graph.node(node).origins);
-      kernels::SetupContext context(graph, planned.group, target_, registry_.templates());
+      kernels::SetupContext context(graph, planned.group, targets_[planned.group.target], registry_.templates());
       const auto set_up = [&] { return kernels::PluginRegistry::plugin_of(planned.group).setup(context); };
       if (Status status = graph::catch_attribute_error(set_up); !status.ok()) {
         return std::move(status).context(
@@ -296,12 +325,12 @@ class Builder {
       std::vector<uint32_t>& rows = unit->kernel_of.emplace_back();
       for (const kernels::Launch& launch : planned.implementation.launches) {
         const auto* kernel = std::get_if<kernels::KernelLaunch>(&launch);
-        rows.push_back(kernel == nullptr ? kNone : table->add(kernel->kernel, origins));
+        rows.push_back(kernel == nullptr ? kNone : tables[planned.group.target].add(kernel->kernel, origins));
         report_.launches += kernel != nullptr ? 1 : 0;
       }
     }
     for (auto& [node, bodies] : unit->bodies) {
-      for (Unit& body : bodies) AIPU_RETURN_IF_ERROR(setup(&body, table));
+      for (Unit& body : bodies) AIPU_RETURN_IF_ERROR(setup(&body, tables));
     }
     return {};
   }
@@ -323,13 +352,19 @@ class Builder {
     return {};
   }
 
+  const tir::Target& target_of(size_t kernel) const { return targets_[kernel < first_host_kernel_ ? 0 : 1]; }
+
   // The first that uses it.
-  const Entry& entry_of_kernel(size_t k) const {
-    return *std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return k < entry.kernels_end; });
+  const Entry& entry_of_kernel(size_t kernel) const {
+    const size_t target = kernel < first_host_kernel_ ? 0 : 1;
+    const size_t row = kernel - (target == 0 ? 0 : first_host_kernel_);
+    return *std::find_if(entries_.begin(), entries_.end(),
+                         [&](const Entry& entry) { return row < entry.kernels_end[target]; });
   }
 
   Status lower_kernel(size_t k, std::vector<std::pair<std::string, std::string>>* dumps) {
     PlanKernel& kernel = kernels_[k];
+    const tir::Target& target = target_of(k);
     const std::string folder = fmt::format("kernels/{}/", kernel.symbol);
     tir::LowerOptions lower_options;
     lower_options.disabled_passes = disabled_lowering_;
@@ -339,37 +374,44 @@ class Builder {
         dumps->emplace_back(fmt::format("{}{:02}.{}.txt", folder, index, pass), tir::print_module(module));
       };
     }
-    AIPU_ASSIGN_OR_RETURN(const tir::CodeGenerator* generator, tir::find_code_generator(target_.codegen));
-    auto lowered = generator->lower(*kernel.module, target_, lower_options);
+    AIPU_ASSIGN_OR_RETURN(const tir::CodeGenerator* generator, tir::find_code_generator(target.codegen));
+    auto lowered = generator->lower(*kernel.module, target, lower_options);
     const std::string who = kernel.source.empty() ? fmt::format("kernel '{}'", kernel.symbol)
                                                   : fmt::format("kernel '{}' of {}", kernel.symbol, kernel.source);
     if (!lowered.ok()) return std::move(lowered).status().context(who);
-    auto made = tir::kernel_source(kernel.symbol, *kernel.module, std::move(*lowered), target_);
+    auto made = tir::kernel_source(kernel.symbol, *kernel.module, std::move(*lowered), target);
     if (!made.ok()) return std::move(made).status().context(who);
     const tir::KernelSource& source = sources_[k] = std::move(*made);
     set_requirements(&kernel, source);
     if (dump_.enabled()) {
       dumps->emplace_back(folder + "tir.lowered.txt", tir::print_module(source.lowered));
-      if (auto printed = tir::print_kernel(source, target_); printed.ok())
+      if (auto printed = tir::print_kernel(source, target); printed.ok())
         dumps->emplace_back(folder + "kernel.c", std::move(printed->c));
     }
-    return tir::check_on_chip_memory(kernel.symbol, kernel.lsram_bytes, kernel.shared_bytes, target_)
+    return tir::check_on_chip_memory(kernel.symbol, kernel.lsram_bytes, kernel.shared_bytes, target)
         .context(kernel.source);
   }
 
   Status compile() {
-    if (!sources_.empty()) {
-      auto compiled = tir::compile_kernels(sources_, target_, compile_options_);
-      if (!compiled.ok()) return std::move(compiled).status().context(options_.model);
-      compiled_ = std::move(*compiled);
-    }
-    report_.compiled_units = static_cast<size_t>(compiled_.compiled_units);
-    report_.translation_units = static_cast<size_t>(compiled_.translation_units);
+    const auto sources = std::span(sources_);
+    AIPU_RETURN_IF_ERROR(compile(sources.first(first_host_kernel_), target_, &compiled_));
+    AIPU_RETURN_IF_ERROR(compile(sources.subspan(first_host_kernel_), targets_.back(), &host_compiled_));
+    compiled_.c_code += host_compiled_.c_code;
     if (!options_.emit_c.empty()) {
       Dumper emit(options_.emit_c);
       emit.write("kernels.cpp", compiled_.c_code);
       AIPU_RETURN_IF_ERROR(emit.status());
     }
+    return {};
+  }
+
+  Status compile(std::span<const tir::KernelSource> sources, const tir::Target& target, tir::CompiledModule* module) {
+    if (sources.empty()) return {};
+    auto compiled = tir::compile_kernels(sources, target, compile_options_);
+    if (!compiled.ok()) return std::move(compiled).status().context(options_.model);
+    *module = std::move(*compiled);
+    report_.compiled_units += static_cast<size_t>(module->compiled_units);
+    report_.translation_units += static_cast<size_t>(module->translation_units);
     return {};
   }
 
@@ -382,7 +424,11 @@ class Builder {
     input.target = target_.name;
     input.tec_count = static_cast<uint32_t>(target_.all_tecs());
     input.core_count = static_cast<uint32_t>(target_.core_count);
-    input.batch_loops = target_.cache_bytes() > 0 &&
+    if (has_host()) {
+      input.host_target = targets_[1].name;
+      input.first_host_kernel = first_host_kernel_;
+    }
+    input.batch_loops = target_.cache_bytes() > 0 && !has_host() &&
                         std::find(options_.disabled_passes.begin(), options_.disabled_passes.end(), kBatchLoops) ==
                             options_.disabled_passes.end();
     input.is_body = is_body;
@@ -469,6 +515,11 @@ class Builder {
     if (target_.costs) input.cost_figures = target_.costs->numbers();
     input.required_cpu_features = target_.cpu_features;
     input.native_module = compiled_.shared_object;
+    if (has_host()) {
+      input.host_backend = targets_[1].backend;
+      input.host_cpu_features = targets_[1].cpu_features;
+      input.host_module = host_compiled_.shared_object;
+    }
     if (!options_.strip) {
       for (const tir::KernelSource& source : sources_) input.tir.push_back(tir::print_module(source.lowered));
       input.c_code = compiled_.c_code;
@@ -480,6 +531,7 @@ class Builder {
     return {};
   }
 
+  bool has_host() const { return targets_.size() > 1; }
   graph::ClaimTarget claim_target() const { return {target_.name, options_.fast_math}; }
 
   Status write_reproducer(Status status) const {
@@ -500,7 +552,8 @@ class Builder {
   const BuildOptions& options_;
   Dumper dump_;
   BuildReport report_;
-  tir::Target target_;
+  std::vector<tir::Target> targets_;  // the device, and the host beside it if there is one
+  tir::Target target_;                // the first of them
   tir::CompileOptions compile_options_;
   std::mutex progress_mutex_;
   bool stopped_ = false;
@@ -510,10 +563,12 @@ class Builder {
   std::deque<Entry> entries_;
   std::vector<const graph::Graph*> graphs_;  // of the entries, once they are imported
   std::vector<std::string> disabled_lowering_;
+  std::optional<HostPartition> host_partition_;
+  uint32_t first_host_kernel_ = 0;
   std::string tilings_;  // notes of an entry's groups, for the dump
   std::vector<PlanKernel> kernels_;
   std::vector<tir::KernelSource> sources_;
-  tir::CompiledModule compiled_;
+  tir::CompiledModule compiled_, host_compiled_;
 };
 
 }  // namespace

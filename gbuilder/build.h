@@ -74,6 +74,7 @@ struct BuildOptions : EntryOptions {
 // A group of the partition: the plugin that computes it, and the ONNX operators of its nodes.
 struct GroupReport {
   std::string plugin;
+  std::string target;                                             // of several; "": there is one
   std::vector<std::string> ops;                                   // sorted, each once
   std::vector<std::pair<std::string, graph::Dim>> multiply_adds;  // by ONNX operator, of nodes that have some
 };

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "codegen/lower/lower.h"
-#include "codegen/targets/target.h"
 #include "gbuilder/precision.h"
+#include "gbuilder/two_targets.h"
 #include "graph/passes/pass.h"
 #include "kernels/plugin.h"
 
@@ -111,7 +111,7 @@ Status check_options(const BuildOptions& options) {
           fmt::format("--disable-pass: there is no graph or lowering pass '{}' (see --print-pipeline)", name));
     }
   }
-  AIPU_RETURN_IF_ERROR(tir::find_target(target_name(options)).status());
+  AIPU_RETURN_IF_ERROR(find_targets(target_name(options)).status());
   if (options.precision != kInt8 && !parse_precision(options.precision).ok()) {
     return invalid_argument(
         fmt::format("--precision: expected fp32, bf16, int8 or mixed, found '{}'", options.precision));

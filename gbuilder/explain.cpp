@@ -21,7 +21,8 @@ struct Computed {
 std::map<std::string, Computed> computed_by_op(const BuildReport& report) {
   std::map<std::string, Computed> ops;
   for (const GroupReport& group : report.group_list) {
-    for (const std::string& op : group.ops) ops[op].plugins.insert(group.plugin);
+    const std::string who = group.plugin + (group.target.empty() ? "" : " on " + group.target);
+    for (const std::string& op : group.ops) ops[op].plugins.insert(who);
     for (const auto& [op, multiply_adds] : group.multiply_adds)
       ops[op].multiply_adds = ops[op].multiply_adds + multiply_adds;
   }

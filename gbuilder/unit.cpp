@@ -26,18 +26,20 @@ GroupReport group_report(const graph::Graph& graph, const graph::Group& group) {
   return report;
 }
 
+std::string group_line(const Unit& unit, size_t g, const std::string& target) {
+  const graph::Group& group = unit.groups[g].group;
+  std::string text = fmt::format("group {} by {}{}{}:", g, group.owner->name(), target.empty() ? "" : " on ", target);
+  for (const graph::NodeId node : group.nodes) {
+    text += fmt::format(" {}{}", unit.graph->node(node).op, node == group.anchor ? "*" : "");
+  }
+  graph::OriginSet origins;
+  for (const graph::NodeId node : group.nodes) graph::merge_origins(&origins, unit.graph->node(node).origins);
+  return text + fmt::format("  // {}\n", graph::origins_text(origins));
+}
+
 std::string groups_text(const Unit& unit) {
   std::string text;
-  for (size_t g = 0; g < unit.groups.size(); ++g) {
-    const graph::Group& group = unit.groups[g].group;
-    text += fmt::format("group {} by {}:", g, group.owner->name());
-    for (const graph::NodeId node : group.nodes) {
-      text += fmt::format(" {}{}", unit.graph->node(node).op, node == group.anchor ? "*" : "");
-    }
-    graph::OriginSet origins;
-    for (const graph::NodeId node : group.nodes) graph::merge_origins(&origins, unit.graph->node(node).origins);
-    text += fmt::format("  // {}\n", graph::origins_text(origins));
-  }
+  for (size_t g = 0; g < unit.groups.size(); ++g) text += group_line(unit, g);
   for (const auto& [node, bodies] : unit.bodies) {
     for (const Unit& body : bodies) {
       text += fmt::format("\nbody of {}\n{}", graph::origins_text(unit.graph->node(node).origins), groups_text(body));

@@ -22,6 +22,9 @@ struct Unit {
 
 GroupReport group_report(const graph::Graph& graph, const graph::Group& group);
 
+// "group 3 by conv: Conv* Relu  // ..." with " on TARGET" where that is not "".
+std::string group_line(const Unit& unit, size_t group, const std::string& target = "");
+
 // For the dump: a line per group with its plugin, operators and ONNX nodes, those of the bodies behind them.
 std::string groups_text(const Unit& unit);
 

@@ -97,7 +97,13 @@ std::vector<const graph::Claimer*> PluginRegistry::user_claimers() const {
 
 Result<std::vector<graph::Group>> PluginRegistry::partition(const graph::Graph& graph,
                                                             const graph::ClaimTarget& target) {
-  auto groups = graph::partition(graph, claimers(), target, user_claimers());
+  const graph::PartitionTarget only{target};
+  return partition(graph, std::span(&only, 1));
+}
+
+Result<std::vector<graph::Group>> PluginRegistry::partition(const graph::Graph& graph,
+                                                            std::span<const graph::PartitionTarget> targets) {
+  auto groups = graph::partition_for_targets(graph, claimers(), targets, user_claimers());
   if (groups.ok()) {
     for (const graph::Group& group : *groups) used_.insert(group.owner);
   }

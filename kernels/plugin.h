@@ -181,6 +181,8 @@ class PluginRegistry {
   std::vector<const graph::Claimer*> user_claimers() const;
   // Groups for all live nodes of a graph, as graph::partition(); remembers whose plugins got some.
   Result<std::vector<graph::Group>> partition(const graph::Graph& graph, const graph::ClaimTarget& target);
+  Result<std::vector<graph::Group>> partition(const graph::Graph& graph,
+                                              std::span<const graph::PartitionTarget> targets);
   bool was_used(const graph::Claimer* plugin) const { return used_.contains(plugin); }
   Status add_op(graph::OpDef def) {
     if (def.value) value_ops_.push_back(def.name);

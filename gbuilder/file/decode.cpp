@@ -27,7 +27,10 @@ uint32_t size_of(const flatbuffers::Vector<T>* vector) {
 
 class Decoder {
  public:
-  Decoder(const fb::Model& model, std::span<const std::byte> blobs) : model_(model), blobs_(blobs) {}
+  Decoder(const fb::Model& model, std::span<const std::byte> blobs, bool is_body = false)
+      : model_(model), blobs_(blobs) {
+    plan_.is_body = is_body;
+  }
 
   Result<DecodedModel> run() {
     result_.entry_name = text(model_.entry_name() != nullptr ? model_.entry_name() : model_.model_name());
@@ -47,6 +50,12 @@ class Decoder {
     });
     plan_.tec_count = model_.tec_count();
     plan_.core_count = model_.core_count();
+    if (const fb::HostPart* part = model_.host_part()) {
+      plan_.host_target = text(part->target());
+      plan_.first_host_kernel = part->first_kernel();
+      result_.host_backend = text(part->backend());
+      each(part->required_cpu_features(), [&](const auto* s) { result_.required_cpu_features.push_back(text(s)); });
+    }
     each(model_.required_cpu_features(), [&](const auto* s) { result_.required_cpu_features.push_back(text(s)); });
     each(model_.strings(), [&](const auto* s) { plan_.strings.push_back(text(s)); });
     each(model_.origins(), [&](const auto* s) { plan_.origins.push_back(text(s)); });
@@ -66,6 +75,7 @@ class Decoder {
       for (uint32_t p = 0; p < model_.programs()->size(); ++p)
         AIPU_RETURN_IF_ERROR(read_program(*model_.programs()->Get(p)));
     }
+    if (model_.host_work() != nullptr) AIPU_RETURN_IF_ERROR(read_host_work(*model_.host_work()));
     each(model_.batch_loops(), [&](const fb::BatchLoop* loop) {
       plan_.batch_loops.push_back({loop->first(), loop->last(), loop->symbol()});
     });
@@ -75,13 +85,15 @@ class Decoder {
     if (model_.bodies() != nullptr) {
       for (uint32_t i = 0; i < model_.bodies()->size(); ++i) {
         // Nesting is bounded by the verifier of the tables.
-        AIPU_ASSIGN_OR_RETURN(DecodedModel body, Decoder(*model_.bodies()->Get(i), blobs_).run());
+        AIPU_ASSIGN_OR_RETURN(DecodedModel body, Decoder(*model_.bodies()->Get(i), blobs_, true).run());
         plan_.bodies.push_back(std::move(body.plan));
       }
     }
     if (model_.entries() != nullptr) {
       for (const fb::Model* entry : *model_.entries()) {
         AIPU_ASSIGN_OR_RETURN(DecodedModel decoded, Decoder(*entry, blobs_).run());
+        decoded.plan.host_target = plan_.host_target;
+        decoded.plan.first_host_kernel = plan_.first_host_kernel;
         result_.more_entries.push_back(std::move(decoded));
       }
     }
@@ -118,7 +130,7 @@ class Decoder {
   Status read_tensors() {
     bool good = true;
     each(model_.tensors(), [&](const fb::Tensor* t) {
-      good = good && t->kind() <= fb::TensorKind::MAX && t->dtype() < kDTypeCount;
+      good = good && t->kind() <= fb::TensorKind::MAX && t->dtype() < kDTypeCount && t->memory() <= fb::Memory::MAX;
       PlanTensor tensor;
       tensor.name = text(t->name());
       tensor.dtype = static_cast<DType>(t->dtype());
@@ -132,6 +144,7 @@ class Decoder {
       tensor.last_use = t->last_use();
       tensor.in_place_of = t->in_place_of();
       tensor.workspace = t->workspace();
+      tensor.memory = static_cast<Memory>(t->memory());
       plan_.tensors.push_back(std::move(tensor));
     });
     return good ? Status() : invalid_model("a tensor has an unknown kind or dtype");
@@ -216,6 +229,21 @@ class Decoder {
     plan_.text_calls.push_back(std::move(call));
   }
 
+  // What the host does is read as a program is, and kept by row.
+  Status read_host_work(const fb::Program& work) {
+    AIPU_RETURN_IF_ERROR(read_program(work));
+    std::vector<Command>& commands = plan_.programs.back().commands;
+    std::stable_sort(commands.begin(), commands.end(), [](const Command& a, const Command& b) {
+      return std::pair(a.engine(), a.index) < std::pair(b.engine(), b.index);
+    });
+    for (Command& command : commands) {
+      if (auto* tec = std::get_if<TecBody>(&command.body)) plan_.host_launches.push_back(std::move(*tec));
+      if (auto* dma = std::get_if<DmaBody>(&command.body)) plan_.host_copies.push_back(*dma);
+    }
+    plan_.programs.pop_back();
+    return {};
+  }
+
   Status read_program(const fb::Program& program) {
     Program result;
     bool good = true;
@@ -267,10 +295,11 @@ class Decoder {
   Plan plan_;
 };
 
-// Bodies have the kernels of the outermost plan.
+// Bodies have the kernels of the outermost plan, and its targets.
 void share_kernels(Plan* plan) {
   for (Plan& body : plan->bodies) {
     body.kernels = plan->kernels;
+    body.first_host_kernel = plan->first_host_kernel;
     share_kernels(&body);
   }
 }

@@ -22,12 +22,15 @@ static_assert(same(ExpressionOp::kSelect, fb::ExpressionOp::kSelect) &&
               same(ExpressionOp::kEq, fb::ExpressionOp::kEq));
 static_assert(same(SymbolKind::kTensorElement, fb::SymbolKind::kTensorElement) &&
               same(SymbolKind::kTecCount, fb::SymbolKind::kTecCount) &&
-              same(SymbolKind::kGiven, fb::SymbolKind::kGiven));
+              same(SymbolKind::kGiven, fb::SymbolKind::kGiven) &&
+              same(SymbolKind::kHostTecCount, fb::SymbolKind::kHostTecCount));
 static_assert(same(TensorKind::kView, fb::TensorKind::kView) && same(TensorKind::kArena, fb::TensorKind::kArena));
 static_assert(same(Engine::kTec, fb::Engine::kTec) && same(Engine::kHost, fb::Engine::kHost));
 static_assert(same(PlanArgument::Kind::kImmediate, fb::ArgumentKind::kImmediate));
 static_assert(same(HostOp::kBindSymbols, fb::HostOp::kBindSymbols) && same(HostOp::kLoop, fb::HostOp::kLoop) &&
-              same(HostOp::kFetch, fb::HostOp::kFetch) && same(HostOp::kText, fb::HostOp::kText));
+              same(HostOp::kFetch, fb::HostOp::kFetch) && same(HostOp::kText, fb::HostOp::kText) &&
+              same(HostOp::kLaunch, fb::HostOp::kLaunch) && same(HostOp::kCopy, fb::HostOp::kCopy));
+static_assert(same(Memory::kDevice, fb::Memory::kDevice) && same(Memory::kHost, fb::Memory::kHost));
 static_assert(same(SectionKind::kDebug, fb::SectionKind::kDebug) && same(SectionKind::kTir, fb::SectionKind::kTir));
 static_assert(kNone == 0xffffffffu);
 
@@ -58,6 +61,7 @@ std::vector<Blob> list_blobs(const EncodeInput& input) {
   if (input.plan->constant_bytes > 0)
     blobs.push_back({.kind = SectionKind::kConstants, .index = 0, .bytes = {}, .size = input.plan->constant_bytes});
   add(SectionKind::kNativeModule, 0, input.native_module);
+  add(SectionKind::kNativeModule, 1, input.host_module);
   for (uint32_t k = 0; k < input.tir.size(); ++k) add(SectionKind::kTir, k, std::as_bytes(std::span(input.tir[k])));
   add(SectionKind::kC, 0, std::as_bytes(std::span(input.c_code)));
   const auto entries = entries_of(input);
@@ -121,10 +125,15 @@ class ModelBuilder {
                                                 : builder_.CreateString(entry_name_.data(), entry_name_.size());
     const auto entries =
         file == nullptr || file->more_entries.empty() ? decltype(build_entries(*file))() : build_entries(*file);
+    const auto host_part =
+        file == nullptr || plan_.host_target.empty() ? flatbuffers::Offset<fb::HostPart>() : build_host_part(*file);
+    const auto host_work = recording_.host_work.tec.empty() && recording_.host_work.dma.empty()
+                               ? flatbuffers::Offset<fb::Program>()
+                               : build_program(recording_.host_work);
     return fb::CreateModel(builder_, 1, producer, model_name, target, features, plan_.tec_count, sections, expressions,
                            symbols, tensors, inputs, outputs, kernels, arguments, waits, programs, strings, origins,
                            plan_.fast_math, batch_loops, calls, bodies, backend, description, properties, lists, costs,
-                           text_calls, string_pool, plan_.core_count, entry_name, entries);
+                           text_calls, string_pool, plan_.core_count, entry_name, entries, host_part, host_work);
   }
 
  private:
@@ -167,7 +176,7 @@ class ModelBuilder {
       rows.push_back(fb::CreateTensor(builder_, name, static_cast<uint8_t>(tensor.dtype), shape, tensor.size_bytes,
                                       static_cast<fb::TensorKind>(tensor.kind), tensor.offset_bytes, tensor.base,
                                       tensor.view_offset, tensor.first_use, tensor.last_use, tensor.in_place_of,
-                                      tensor.workspace));
+                                      tensor.workspace, static_cast<fb::Memory>(tensor.memory)));
     }
     return builder_.CreateVector(rows);
   }
@@ -281,32 +290,41 @@ class ModelBuilder {
 
   flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Program>>> build_programs() {
     std::vector<flatbuffers::Offset<fb::Program>> rows;
-    for (const RecordedProgram& program : recording_.programs) {
-      std::vector<fb::TecCommand> tec;
-      std::vector<uint32_t> operations, needed;
-      for (const TecRecord& r : program.tec) {
-        tec.emplace_back(r.sequence, r.kernel, r.first_argument, r.argument_count, r.first_wait, r.wait_count,
-                         r.max_tecs, r.origin);
-        operations.push_back(r.operations);
-        needed.push_back(r.needed);
-      }
-      std::vector<fb::DmaCommand> dma;
-      for (const DmaRecord& r : program.dma) {
-        dma.emplace_back(r.sequence, r.destination, r.source, r.destination_offset, r.source_offset, r.width, r.times,
-                         r.destination_stride, r.source_stride, r.first_wait, r.wait_count, r.origin);
-      }
-      std::vector<fb::HostCommand> host;
-      for (const HostRecord& r : program.host) {
-        host.emplace_back(r.sequence, static_cast<fb::HostOp>(r.op), r.a, r.b, r.c, r.d, r.first_wait, r.wait_count,
-                          r.origin);
-      }
-      std::vector<fb::Fault> faults;
-      for (const FaultRecord& r : program.faults) faults.emplace_back(r.command, r.code, r.message, r.origin, r.needed);
-      const bool always = std::all_of(needed.begin(), needed.end(), [](uint32_t row) { return row == kNone; });
-      rows.push_back(fb::CreateProgramDirect(builder_, &tec, &dma, &host, &operations,
-                                             faults.empty() ? nullptr : &faults, always ? nullptr : &needed));
-    }
+    for (const RecordedProgram& program : recording_.programs) rows.push_back(build_program(program));
     return builder_.CreateVector(rows);
+  }
+
+  flatbuffers::Offset<fb::HostPart> build_host_part(const EncodeInput& file) {
+    const auto target = builder_.CreateString(plan_.host_target);
+    const auto backend = builder_.CreateString(file.host_backend);
+    const auto features = builder_.CreateVectorOfStrings(file.host_cpu_features);
+    return fb::CreateHostPart(builder_, target, backend, features, plan_.first_host_kernel);
+  }
+
+  flatbuffers::Offset<fb::Program> build_program(const RecordedProgram& program) {
+    std::vector<fb::TecCommand> tec;
+    std::vector<uint32_t> operations, needed;
+    for (const TecRecord& r : program.tec) {
+      tec.emplace_back(r.sequence, r.kernel, r.first_argument, r.argument_count, r.first_wait, r.wait_count, r.max_tecs,
+                       r.origin);
+      operations.push_back(r.operations);
+      needed.push_back(r.needed);
+    }
+    std::vector<fb::DmaCommand> dma;
+    for (const DmaRecord& r : program.dma) {
+      dma.emplace_back(r.sequence, r.destination, r.source, r.destination_offset, r.source_offset, r.width, r.times,
+                       r.destination_stride, r.source_stride, r.first_wait, r.wait_count, r.origin);
+    }
+    std::vector<fb::HostCommand> host;
+    for (const HostRecord& r : program.host) {
+      host.emplace_back(r.sequence, static_cast<fb::HostOp>(r.op), r.a, r.b, r.c, r.d, r.first_wait, r.wait_count,
+                        r.origin);
+    }
+    std::vector<fb::Fault> faults;
+    for (const FaultRecord& r : program.faults) faults.emplace_back(r.command, r.code, r.message, r.origin, r.needed);
+    const bool always = std::all_of(needed.begin(), needed.end(), [](uint32_t row) { return row == kNone; });
+    return fb::CreateProgramDirect(builder_, &tec, &dma, &host, &operations, faults.empty() ? nullptr : &faults,
+                                   always ? nullptr : &needed);
   }
 
   flatbuffers::FlatBufferBuilder& builder_;

@@ -29,7 +29,11 @@ struct EncodeInput : EncodeEntry {
   std::vector<double> cost_figures;  // of the target's timing model (tir::CostFigures::numbers()); empty: it has none
   std::vector<std::string> required_cpu_features;
   std::span<const std::byte> native_module;  // empty: none
-  std::vector<std::string> tir;              // per kernel: the lowered TIR
+  // Of the host beside the device, if the plan has one.
+  std::string host_backend;
+  std::vector<std::string> host_cpu_features;
+  std::span<const std::byte> host_module;
+  std::vector<std::string> tir;  // per kernel: the lowered TIR
   std::string c_code;
   int jobs = 0;     // threads that make and write the constants; 0: one per CPU
   FileSigner sign;  // of the bytes of the whole file; null: it is not signed
@@ -65,6 +69,7 @@ struct DecodedModel {
   std::string backend;               // "" of old files
   std::vector<double> cost_figures;  // empty: the target has no timing model, or the file is an old one
   std::vector<std::string> required_cpu_features;
+  std::string host_backend;              // "": no host computes beside the device
   std::string signer;                    // the public key of who signed it, in hexadecimal digits; "": not signed
   std::vector<DecodedSection> sections;  // point into the bytes given to decode()
   const DecodedSection* section(SectionKind kind, uint32_t index = 0) const;

@@ -27,7 +27,7 @@ Status Planner::record_call(size_t group, Slot* slot) {
   size_t operand = 0;
   const auto take = [&](uint32_t* tensor) -> Status {
     if (const ValueId value = node.inputs[operand++]; value.valid()) {
-      AIPU_ASSIGN_OR_RETURN(*tensor, tensor_of(value));
+      AIPU_ASSIGN_OR_RETURN(*tensor, tensor_for(value, Memory::kDevice));
     }
     return {};
   };

@@ -42,7 +42,7 @@ struct Expression {
 };
 
 // What gives a symbol its value. kTensorElement symbols of one tensor are adjacent in the symbol table.
-enum class SymbolKind : uint8_t { kInputExtent, kTensorElement, kTecCount, kGiven };
+enum class SymbolKind : uint8_t { kInputExtent, kTensorElement, kTecCount, kGiven, kHostTecCount };
 struct PlanSymbol {
   std::string name;
   SymbolKind kind = SymbolKind::kInputExtent;

@@ -14,7 +14,7 @@ Result<MemoryPlan> plan_memory(const Plan& plan, const std::map<std::string, int
   for (const PlanSymbol& symbol : plan.symbols) {
     const auto it = symbols.find(symbol.name);
     symbol_values.push_back(it == symbols.end() ? std::nullopt : std::optional(it->second));
-    if (symbol.kind == SymbolKind::kTecCount && it == symbols.end())
+    if ((symbol.kind == SymbolKind::kTecCount || symbol.kind == SymbolKind::kHostTecCount) && it == symbols.end())
       symbol_values.back() = std::max<int64_t>(1, plan.tec_count);
   }
   const auto values = plan.expressions.evaluate(symbol_values);
@@ -31,7 +31,7 @@ Result<MemoryPlan> plan_memory(const Plan& plan, const std::map<std::string, int
   std::vector<uint32_t> request_of(plan.tensors.size(), kNone);
   for (uint32_t t = 0; t < plan.tensors.size(); ++t) {
     const PlanTensor& tensor = plan.tensors[t];
-    if (tensor.kind != TensorKind::kArena || tensor.first_use == kNone) continue;
+    if (tensor.kind != TensorKind::kArena || tensor.first_use == kNone || tensor.memory != Memory::kDevice) continue;
     if (tensor.size_bytes >= values.size() || !values[tensor.size_bytes]) {
       for (const uint32_t symbol : plan.expressions.symbols_of(tensor.size_bytes)) {
         if (symbol < symbol_values.size() && !symbol_values[symbol]) {

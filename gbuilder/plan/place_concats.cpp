@@ -66,6 +66,7 @@ class Placer {
     const ValueId result = to.tensor.value;
     const auto writer = writers_.find(source);
     if (writer == writers_.end() || !read_once_by(concat, source)) return false;
+    if (groups_[writer->second.first].group.target != concat.group.target) return false;
     // The copy moves the source row by row.
     const graph::TensorType& type = graph_.type(source);
     const auto element = static_cast<int64_t>(dtype_bytes(type.dtype));
@@ -98,6 +99,7 @@ class Placer {
     const ValueId source = copy->source.tensor.value;
     const auto producer = producers_.find(source);
     if (producer == producers_.end() || !read_once_by(concat, source) ||
+        groups_[producer->second].group.target != concat.group.target ||
         !(copy->source_stride_bytes == copy->width_bytes))
       return false;
     kernels::Implementation& before = groups_[producer->second].implementation;

@@ -27,6 +27,9 @@ Result<Plan> Planner::run() {
   plan_.target = input_.target;
   plan_.tec_count = input_.tec_count;
   plan_.core_count = input_.core_count;
+  plan_.host_target = input_.host_target;
+  plan_.first_host_kernel = input_.first_host_kernel;
+  plan_.is_body = input_.is_body;
   plan_.kernels = input_.kernels;
   plan_.origins.push_back("");  // commands that belong to no node
   origins_.emplace("", 0);
@@ -46,6 +49,7 @@ Result<Plan> Planner::run() {
   record_output_copies();
   AIPU_RETURN_IF_ERROR(record_binds());
   flatten();
+  keep_inputs_on_host();
   plan_lifetimes(&plan_);
   apply_in_place();
   plan_waits(&plan_);
@@ -109,9 +113,9 @@ std::vector<std::string> Planner::symbols_needed(const PlannedGroup& planned) co
 // Groups come in execution order, but a shape operand that was replaced by its run symbols is no data-flow edge any
 // more: order by both, keeping the given order wherever possible.
 Status Planner::schedule() {
-  if (graph_.find_symbol(kernels::kTecCountSymbol) != nullptr) {
-    return unsupported(str_cat("a symbol of the model is called '", kernels::kTecCountSymbol,
-                               "', which means the number of TECs here"));
+  for (const std::string_view name : {kernels::kTecCountSymbol, kHostTecCountSymbol}) {
+    if (graph_.find_symbol(name) != nullptr)
+      return unsupported(str_cat("a symbol of the model is called '", name, "', which means the number of TECs here"));
   }
   const size_t count = input_.groups.size();
   std::vector<std::set<size_t>> users(count);
@@ -268,6 +272,7 @@ Result<uint32_t> Planner::tensor_of(ValueId value) {
       plan_.tensors.back().view_offset = expr(memory.offset);
     } else {
       tensor = add_tensor(v.name, v.type, TensorKind::kArena);
+      if (is_on_host(value)) plan_.tensors[tensor].memory = Memory::kHost;
     }
   }
   tensor_of_value_.emplace(value, tensor);
@@ -280,7 +285,7 @@ Result<uint32_t> Planner::tensor_of(size_t group, const kernels::TensorRef& ref,
   switch (ref.kind) {
     case kernels::TensorRef::Kind::kValue:
       if (!ref.value.valid()) return internal_error(str_cat(describe(group), ": passes an absent operand to a kernel"));
-      return tensor_of(ref.value);
+      return tensor_for(ref.value, memory_);
     case kernels::TensorRef::Kind::kConstant:
       if (index >= implementation.constants.size()) break;
       return constant_tensor(implementation.constants[index], str_cat("const", plan_.tensors.size()));
@@ -290,6 +295,7 @@ Result<uint32_t> Planner::tensor_of(size_t group, const kernels::TensorRef& ref,
         const graph::TensorType type{DType::kU8, {implementation.workspace_bytes[index]}};
         (*workspaces)[index] = add_tensor(str_cat("workspace", plan_.tensors.size()), type, TensorKind::kArena);
         plan_.tensors[(*workspaces)[index]].workspace = true;
+        plan_.tensors[(*workspaces)[index]].memory = memory_;
       }
       return (*workspaces)[index];
   }
@@ -307,8 +313,11 @@ Status Planner::assign_outputs() {
     if (!is_materialised(output.value))
       return internal_error(str_cat("output '", output.name, "' is computed by no group"));
     const ValueMemory memory = resolve(output.value);
+    // Results of a body are on the device.
+    const bool on_host = is_on_host(memory.root);
+    if (on_host && !input_.is_body) plan_.tensors[tensor].memory = Memory::kHost;
     const bool own_memory = graph_.value(memory.root).constant == nullptr && !tensor_of_value_.contains(memory.root) &&
-                            !promoted_.contains(memory.root);
+                            !promoted_.contains(memory.root) && !(on_host && input_.is_body);
     if (own_memory && memory.offset == Dim(0) && bytes_of(memory.root) == bytes_of(output.value)) {
       promoted_.emplace(memory.root, tensor);
       if (memory.root == output.value) tensor_of_value_.emplace(output.value, tensor);
@@ -403,7 +412,8 @@ Status Planner::record_launch(size_t group, const kernels::KernelLaunch& launch,
     }
     body.arguments.push_back(argument);
   }
-  const bool in_one_core = input_.core_count > 1 && (row.uses_barrier || row.shared_bytes > 0);
+  const bool in_one_core =
+      input_.core_count > 1 && memory_ == Memory::kDevice && (row.uses_barrier || row.shared_bytes > 0);
   body.max_tecs =
       expr(in_one_core ? graph::min(launch.max_tecs, int64_t{input_.tec_count / input_.core_count}) : launch.max_tecs);
   if (const Dim needed = needed_by(group); !(needed == Dim(1))) body.needed = expr(needed);
@@ -461,6 +471,7 @@ Status Planner::record_group(size_t g) {
   const PlannedGroup& planned = input_.groups[g];
   const kernels::Implementation& implementation = planned.implementation;
   Slot& slot = slots_[1 + position_[g]];
+  memory_ = planned.group.target == 0 ? Memory::kDevice : Memory::kHost;
   AIPU_RETURN_IF_ERROR(record_checks(g));
   std::vector<uint32_t> workspaces(implementation.workspace_bytes.size(), kNone);
   std::set<uint32_t> written;
@@ -473,6 +484,7 @@ Status Planner::record_group(size_t g) {
       AIPU_RETURN_IF_ERROR(
           record_copy(g, std::get<kernels::CopyLaunch>(implementation.launches[i]), &workspaces, &command));
     }
+    if (memory_ == Memory::kHost) do_on_host(&command);
     for (const Access& access : command_accesses(plan_, command)) {
       if (access.writes) written.insert(root_tensor(plan_, access.tensor));
     }
@@ -490,7 +502,7 @@ Status Planner::record_group(size_t g) {
   // The last kernel stands for the group: those before it prepare its operands.
   const Dim operations = arithmetic_operations(graph_, planned.group);
   for (auto command = slot.commands.rbegin(); command != slot.commands.rend() && operations != Dim(0); ++command) {
-    auto* tec = std::get_if<TecBody>(&command->body);
+    TecBody* const tec = launch_in(&*command);
     if (tec == nullptr) continue;
     tec->operations = expr(operations);
     break;
@@ -509,6 +521,7 @@ Status Planner::record_group(size_t g) {
       continue;
     hints_.push_back({tensor_of_value_.at(output), tensor_of_value_.at(in), in});
   }
+  memory_ = Memory::kDevice;
   return {};
 }
 
@@ -580,6 +593,7 @@ void Planner::record_output_copies() {
                            .times = plan_.expressions.constant(1),
                            .destination_stride = zero,
                            .source_stride = zero};
+    if (plan_.tensors[plan_.outputs[i]].memory == Memory::kHost) do_on_host(&command);
     slots_[slot].copies.push_back(std::move(command));
   }
 }
@@ -591,6 +605,10 @@ Status Planner::record_binds() {
     const std::string name = plan_.expressions.symbol_names()[done];
     if (name == kernels::kTecCountSymbol) {
       plan_.symbols.push_back({.name = name, .kind = SymbolKind::kTecCount, .tensor = 0});
+      continue;
+    }
+    if (name == kHostTecCountSymbol) {
+      plan_.symbols.push_back({.name = name, .kind = SymbolKind::kHostTecCount, .tensor = 0});
       continue;
     }
     const graph::Symbol* symbol = graph_.find_symbol(name);
@@ -678,14 +696,14 @@ void Planner::apply_in_place() {
     PlanTensor& output = plan_.tensors[hint.output];
     const PlanTensor& input = plan_.tensors[root];
     if (output.kind != TensorKind::kArena || input.kind != TensorKind::kArena || output.in_place_of != kNone ||
-        taken.contains(root))
+        taken.contains(root) || output.memory != input.memory)
       continue;
     if (output.first_use == kNone || output.first_use != input.last_use || output.size_bytes != input.size_bytes ||
         root == hint.output)
       continue;
     if (!(resolve(hint.input_value).offset == Dim(0))) continue;
     const Command& command = commands[output.first_use];
-    if (command.engine() != Engine::kTec) continue;
+    if (launch_of(plan_, command) == nullptr) continue;
     // Another view of the same memory as an operand could be read out of step with the writes.
     const auto accesses = command_accesses(plan_, command);
     const bool aliased = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {

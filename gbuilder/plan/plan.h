@@ -40,6 +40,9 @@ std::string_view engine_name(Engine engine);
 enum class TensorKind : uint8_t { kInput, kOutput, kConstant, kArena, kView };
 std::string_view tensor_kind_name(TensorKind kind);
 
+// Where the bytes of a tensor are that commands write: see aipu.fbs.
+enum class Memory : uint8_t { kDevice, kHost };
+
 struct PlanTensor {
   std::string name;
   DType dtype = DType::kVoid;
@@ -52,8 +55,9 @@ struct PlanTensor {
   ExpressionId view_offset = kNone;  // kView
   uint32_t first_use = kNone;        // kArena: sequence numbers, inclusive, through views; kNone for the other kinds
   uint32_t last_use = kNone;
-  uint32_t in_place_of = kNone;  // kArena
-  bool workspace = false;        // kArena: scratch memory of one group, no tensor of the model
+  uint32_t in_place_of = kNone;     // kArena
+  bool workspace = false;           // kArena: scratch memory of one group, no tensor of the model
+  Memory memory = Memory::kDevice;  // of what is no view
 };
 
 // A command of another engine: its index in that engine's buffer.
@@ -92,7 +96,7 @@ struct DmaBody {
   ExpressionId destination_offset = 0, source_offset = 0, width = 0, times = 0, destination_stride = 0,
                source_stride = 0;
 };
-enum class HostOp : uint8_t { kBindSymbols, kCheck, kIf, kLoop, kScan, kBranch, kFetch, kText };
+enum class HostOp : uint8_t { kBindSymbols, kCheck, kIf, kLoop, kScan, kBranch, kFetch, kText, kLaunch, kCopy };
 std::string_view host_op_name(HostOp op);
 struct HostBody {
   HostOp op = HostOp::kCheck;
@@ -181,6 +185,12 @@ struct Plan {
   std::vector<PlanBatchLoop> batch_loops;
   std::vector<PlanCall> calls;
   std::vector<PlanTextCall> text_calls;
+  // What commands of the host do in its own memory, beside the device: kLaunch and kCopy.
+  std::vector<TecBody> host_launches;
+  std::vector<DmaBody> host_copies;
+  std::string host_target;               // "": one target computes all
+  uint32_t first_host_kernel = kNone;    // kernels from this one on are the host's
+  bool is_body = false;                  // of a loop or branch
   std::vector<std::string> string_pool;  // what the numbers in tensors of strings mean; of the outermost plan
   // Bodies of loops and branches. Kernels and constants are those of the outermost plan.
   std::vector<Plan> bodies;
@@ -201,6 +211,13 @@ constexpr bool runs_bodies(HostOp op) { return op == HostOp::kLoop || op == Host
 const PlanCall* call_of(const Plan& plan, const HostBody& host);
 // The operation on texts that it runs; null where it runs none.
 const PlanTextCall* text_call_of(const Plan& plan, const HostBody& host);
+// The launch or the copy that a command is, or that the host does for it; null where there is none.
+const TecBody* launch_of(const Plan& plan, const Command& command);
+const DmaBody* copy_of(const Plan& plan, const Command& command);
+// Whether the command is the host's work in its own memory.
+bool is_host_work(const Command& command);
+// Whether the device and the host each have the tensor's memory: nothing writes there.
+bool is_on_both(const Plan& plan, const PlanTensor& root);
 std::vector<Access> command_accesses(const Plan& plan, const Command& command);
 uint32_t root_tensor(const Plan& plan, uint32_t tensor);
 // By tensor that is no view: the first of its chain of in-place successors, which may all be the same memory.
@@ -224,10 +241,13 @@ struct PlanInput {
   std::vector<PlanKernel> kernels;
   std::vector<std::vector<uint32_t>> kernel_of;
   std::string target;
-  uint32_t tec_count = 0;    // of all cores; 0: as many as the runtime has workers
-  uint32_t core_count = 1;   // that share a launch, unless its TECs meet at barriers or in memory of the core
-  bool batch_loops = false;  // find them; worth it where several layers share a cache
-  bool is_body = false;      // symbols that nothing here binds are given by the caller
+  uint32_t tec_count = 0;   // of all cores; 0: as many as the runtime has workers
+  uint32_t core_count = 1;  // that share a launch, unless its TECs meet at barriers or in memory of the core
+  // Groups with target 1 are the host's, beside the device.
+  std::string host_target = {};
+  uint32_t first_host_kernel = kNone;
+  bool batch_loops = false;                                // find them; worth it where several layers share a cache
+  bool is_body = false;                                    // symbols that nothing here binds are given by the caller
   std::map<graph::NodeId, std::vector<Plan>> bodies = {};  // of nodes with sub-graphs
 };
 Result<Plan> make_plan(PlanInput input);
@@ -236,7 +256,8 @@ Result<Plan> make_plan(PlanInput input);
 void lay_out_constants(std::span<Plan* const> plans);
 
 // For people and goldens; safe on plans decoded from untrusted bytes.
-std::string print_plan(const Plan& plan);  // all of the following
+std::string print_plan(const Plan& plan);    // all of the following
+std::string targets_text(const Plan& plan);  // "X2_1204", "X2_1204+host-avx2"
 std::string print_tensors(const Plan& plan);
 std::string print_kernels(const Plan& plan);
 std::string print_commands(const Plan& plan);

@@ -53,6 +53,10 @@ std::string_view host_op_name(HostOp op) {
       return "fetch";
     case HostOp::kText:
       return "text";
+    case HostOp::kLaunch:
+      return "launch";
+    case HostOp::kCopy:
+      return "copy";
   }
   return "?";
 }
@@ -73,13 +77,34 @@ const PlanTextCall* text_call_of(const Plan& plan, const HostBody& host) {
   return host.op == HostOp::kText && host.a < plan.text_calls.size() ? &plan.text_calls[host.a] : nullptr;
 }
 
+bool is_host_work(const Command& command) {
+  const auto* host = std::get_if<HostBody>(&command.body);
+  return host != nullptr && (host->op == HostOp::kLaunch || host->op == HostOp::kCopy);
+}
+
+const TecBody* launch_of(const Plan& plan, const Command& command) {
+  const auto* host = std::get_if<HostBody>(&command.body);
+  if (host == nullptr) return std::get_if<TecBody>(&command.body);
+  return host->op == HostOp::kLaunch && host->a < plan.host_launches.size() ? &plan.host_launches[host->a] : nullptr;
+}
+
+const DmaBody* copy_of(const Plan& plan, const Command& command) {
+  const auto* host = std::get_if<HostBody>(&command.body);
+  if (host == nullptr) return std::get_if<DmaBody>(&command.body);
+  return host->op == HostOp::kCopy && host->a < plan.host_copies.size() ? &plan.host_copies[host->a] : nullptr;
+}
+
+bool is_on_both(const Plan& plan, const PlanTensor& root) {
+  return root.kind == TensorKind::kConstant || (root.kind == TensorKind::kInput && !plan.is_body);
+}
+
 std::vector<Access> command_accesses(const Plan& plan, const Command& command) {
   std::vector<Access> accesses;
-  if (const auto* tec = std::get_if<TecBody>(&command.body)) {
+  if (const auto* tec = launch_of(plan, command)) {
     for (const PlanArgument& argument : tec->arguments) {
       if (argument.kind == PlanArgument::Kind::kTensor) accesses.push_back({argument.index, argument.writes});
     }
-  } else if (const auto* dma = std::get_if<DmaBody>(&command.body)) {
+  } else if (const auto* dma = copy_of(plan, command)) {
     accesses = {{dma->source, false}, {dma->destination, true}};
   } else {
     const auto& host = std::get<HostBody>(command.body);
@@ -106,7 +131,7 @@ std::vector<Access> command_accesses(const Plan& plan, const Command& command) {
 
 std::vector<ExpressionId> command_expressions(const Plan& plan, const Command& command) {
   std::vector<ExpressionId> ids;
-  if (const auto* tec = std::get_if<TecBody>(&command.body)) {
+  if (const auto* tec = launch_of(plan, command)) {
     ids.push_back(tec->max_tecs);
     if (tec->needed != kNone) ids.push_back(tec->needed);
     for (const PlanArgument& argument : tec->arguments) {
@@ -116,7 +141,7 @@ std::vector<ExpressionId> command_expressions(const Plan& plan, const Command& c
     for (const PlanFault& fault : tec->faults) {
       if (fault.needed != kNone) ids.push_back(fault.needed);
     }
-  } else if (const auto* dma = std::get_if<DmaBody>(&command.body)) {
+  } else if (const auto* dma = copy_of(plan, command)) {
     ids = {dma->destination_offset, dma->source_offset, dma->width, dma->times,
            dma->destination_stride, dma->source_stride};
   } else if (const auto& host = std::get<HostBody>(command.body); host.op == HostOp::kCheck) {
@@ -278,6 +303,13 @@ std::string host_text(const Plan& plan, const HostBody& body) {
     case HostOp::kText:
       text += text_call_text(plan, body);
       break;
+    case HostOp::kLaunch:
+      text += body.a < plan.host_launches.size() ? " " + tec_text(plan, plan.host_launches[body.a])
+                                                 : str_cat(" ?launch", body.a);
+      break;
+    case HostOp::kCopy:  // the text of a copy says so
+      text = body.a < plan.host_copies.size() ? dma_text(plan, plan.host_copies[body.a]) : str_cat("?copy", body.a);
+      break;
   }
   return text;
 }
@@ -297,6 +329,10 @@ std::string print_command(const Plan& plan, const Command& command) {
   return text;
 }
 
+std::string targets_text(const Plan& plan) {
+  return plan.host_target.empty() ? plan.target : str_cat(plan.target, "+", plan.host_target);
+}
+
 std::string print_tensors(const Plan& plan) {
   std::string text;
   if (!plan.symbols.empty()) {
@@ -304,6 +340,10 @@ std::string print_tensors(const Plan& plan) {
     for (const PlanSymbol& symbol : plan.symbols) {
       if (symbol.kind == SymbolKind::kTecCount) {
         text += str_cat("  ", shortened(symbol.name), " = the number of TECs\n");
+        continue;
+      }
+      if (symbol.kind == SymbolKind::kHostTecCount) {
+        text += str_cat("  ", shortened(symbol.name), " = the number of the host's TECs\n");
         continue;
       }
       if (symbol.kind == SymbolKind::kGiven) {
@@ -323,6 +363,7 @@ std::string print_tensors(const Plan& plan) {
     for (size_t i = 0; i < tensor.shape.size(); ++i)
       text += str_cat(i > 0 ? "," : "", expression_text(plan, tensor.shape[i]));
     text += str_cat("] ", tensor_kind_name(tensor.kind), " bytes ", expression_text(plan, tensor.size_bytes));
+    if (tensor.memory == Memory::kHost) text += " on the host";
     if (tensor.kind == TensorKind::kConstant) text += str_cat(" at ", tensor.offset_bytes);
     if (tensor.kind == TensorKind::kView)
       text += str_cat(" of ", tensor_text(plan, tensor.base), " at ", expression_text(plan, tensor.view_offset));
@@ -345,6 +386,8 @@ std::string print_tensors(const Plan& plan) {
 std::string print_kernels(const Plan& plan) {
   std::string text = "kernels\n";
   for (const PlanKernel& kernel : plan.kernels) {
+    if (!plan.host_target.empty() && &kernel == plan.kernels.data() + plan.first_host_kernel)
+      text += str_cat("kernels of ", plan.host_target, "\n");
     text += str_cat("  ", shortened(kernel.symbol), " arguments ", kernel.argument_count);
     if (kernel.lsram_bytes != 0) text += str_cat(" lsram ", kernel.lsram_bytes);
     if (kernel.shared_bytes != 0) text += str_cat(" shared ", kernel.shared_bytes);
@@ -381,8 +424,8 @@ std::string print_bodies(const Plan& plan, const std::function<std::string(const
 
 std::string print_plan(const Plan& plan) {
   return str_cat(
-      "plan \"", shortened(plan.model_name), "\" target ", plan.target, plan.fast_math ? " fast-math" : "", "\n\n",
-      print_tensors(plan), "\n", print_kernels(plan), "\n", print_commands(plan),
+      "plan \"", shortened(plan.model_name), "\" target ", targets_text(plan), plan.fast_math ? " fast-math" : "",
+      "\n\n", print_tensors(plan), "\n", print_kernels(plan), "\n", print_commands(plan),
       print_bodies(plan, [](const Plan& body) { return print_tensors(body) + "\n" + print_commands(body); }));
 }
 

@@ -12,6 +12,9 @@
 
 namespace aipu::gbuilder {
 
+// What kernels::kTecCountSymbol becomes for kernels of the host beside a device.
+constexpr std::string_view kHostTecCountSymbol = "(host TECs)";
+
 // Where a value's bytes are: `root` is a value that is no view, `offset` bytes into it.
 struct ValueMemory {
   graph::ValueId root;
@@ -42,6 +45,12 @@ class Planner {
   Status assign_outputs();
   Status record_group(size_t group);
   Status check_reach(size_t group, const PlanKernel& kernel, size_t i, const PlanArgument& argument) const;
+  // host_work.cpp
+  bool is_on_host(graph::ValueId root) const;
+  Result<uint32_t> tensor_for(graph::ValueId value, Memory memory);
+  void do_on_host(Command* command);
+  TecBody* launch_in(Command* command);
+  void keep_inputs_on_host();
   Status record_launch(size_t group, const kernels::KernelLaunch& launch, uint32_t kernel,
                        std::vector<uint32_t>* workspaces, Command* command);
   Status record_copy(size_t group, const kernels::CopyLaunch& copy, std::vector<uint32_t>* workspaces,
@@ -71,7 +80,8 @@ class Planner {
   graph::Dim needed_by(size_t group) const;
   std::vector<PlanFault> faults_of(size_t group);
   uint32_t string_id(const std::string& text);
-  ExpressionId expr(const graph::Dim& dim) { return plan_.expressions.add(dim); }
+  // As the group sees it that is being recorded.
+  ExpressionId expr(const graph::Dim& dim);
   graph::Dim bytes_of(graph::ValueId value) const;
   std::string describe(size_t group) const;
   std::vector<std::string> symbols_needed(const PlannedGroup& group) const;
@@ -86,6 +96,13 @@ class Planner {
   ValueMap producer_;                            // value -> group
   std::map<graph::ValueId, ValueMemory> views_;  // as given by the plugins
   std::map<graph::ValueId, uint32_t> tensor_of_value_;
+  // The other memory's copy of a part of a value that is no view.
+  struct Twin {
+    graph::Dim offset, bytes;
+    uint32_t tensor;
+  };
+  std::map<graph::ValueId, std::vector<Twin>> twins_;
+  Memory memory_ = Memory::kDevice;              // of the group that is being recorded
   std::map<graph::ValueId, uint32_t> promoted_;  // root value -> the output tensor that is its memory
   std::map<Hash128, uint32_t> constants_;
   std::map<std::string, uint32_t> strings_, origins_;

@@ -17,7 +17,7 @@ Status Planner::record_text_call(size_t group, Slot* slot) {
     if (attribute.kind == graph::AttributeKind::kInt) call.numbers.push_back(node.attributes.i(attribute.name));
   }
   for (const graph::ValueId input : node.inputs) {
-    AIPU_ASSIGN_OR_RETURN(const uint32_t tensor, tensor_of(input));
+    AIPU_ASSIGN_OR_RETURN(const uint32_t tensor, tensor_for(input, Memory::kDevice));
     call.inputs.push_back(tensor);
   }
   for (const graph::ValueId output : node.outputs) {

@@ -69,12 +69,13 @@ void plan_waits(Plan* plan) {
   std::stable_sort(by_death.begin(), by_death.end(),
                    [&](uint32_t a, uint32_t b) { return plan->tensors[a].last_use < plan->tensors[b].last_use; });
   std::vector<Clock> frontier(tensor_count, Clock{});
-  Clock dead{};
+  std::array<Clock, 2> dead{};  // by memory
+  const auto dead_in_memory_of = [&](uint32_t t) { return &dead[static_cast<size_t>(plan->tensors[t].memory)]; };
   size_t died = 0;
   for (const uint32_t t : by_birth) {
     for (; died < by_death.size() && plan->tensors[by_death[died]].last_use < plan->tensors[t].first_use; ++died)
-      raise(&dead, users[by_death[died]]);
-    frontier[t] = dead;
+      raise(dead_in_memory_of(by_death[died]), users[by_death[died]]);
+    frontier[t] = *dead_in_memory_of(t);
   }
 
   std::vector<Clock> writers(tensor_count, Clock{}), readers(tensor_count, Clock{});  // by memory

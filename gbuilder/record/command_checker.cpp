@@ -14,6 +14,7 @@ Status CommandChecker::fail(const Command& command, const std::string& problem) 
 Status CommandChecker::check(const Command& command) {
   AIPU_RETURN_IF_ERROR(check_order(command));
   AIPU_RETURN_IF_ERROR(check_indices(command));
+  AIPU_RETURN_IF_ERROR(check_memory(command));
   AIPU_RETURN_IF_ERROR(check_ranges(command));
   AIPU_RETURN_IF_ERROR(check_symbols(command));
   commands_.push_back(&command);
@@ -46,8 +47,12 @@ Status CommandChecker::check_order(const Command& command) {
 
 Status CommandChecker::check_indices(const Command& command) const {
   if (command.origin >= plan_.origins.size()) return fail(command, "origin out of range");
-  if (const auto* tec = std::get_if<TecBody>(&command.body)) {
+  if (is_host_work(command) && launch_of(plan_, command) == nullptr && copy_of(plan_, command) == nullptr)
+    return fail(command, "the host's work is out of range");
+  if (const auto* tec = launch_of(plan_, command)) {
     if (tec->kernel >= plan_.kernels.size()) return fail(command, "kernel out of range");
+    if ((tec->kernel >= plan_.first_host_kernel) != is_host_work(command))
+      return fail(command, "launches a kernel of the other target");
     const PlanKernel& kernel = plan_.kernels[tec->kernel];
     if (tec->arguments.size() != kernel.argument_count)
       return fail(command, str_cat("the kernel has ", kernel.argument_count, " parameters"));
@@ -98,6 +103,24 @@ Status CommandChecker::check_indices(const Command& command) const {
   return {};
 }
 
+// Nobody touches memory of the other side's, but to copy between the two.
+Status CommandChecker::check_memory(const Command& command) const {
+  const auto* host = std::get_if<HostBody>(&command.body);
+  if (host != nullptr && host->op == HostOp::kBindSymbols) return {};
+  const bool on_host = is_host_work(command), crosses = command.engine() == Engine::kDma;
+  size_t host_ends = 0;
+  for (const Access& access : command_accesses(plan_, command)) {
+    const PlanTensor& root = plan_.tensors[root_tensor(plan_, access.tensor)];
+    const bool is_there = root.memory == Memory::kHost;
+    host_ends += is_there ? 1 : 0;
+    if (crosses || is_there == on_host || (on_host && is_on_both(plan_, root))) continue;
+    return fail(command, str_cat("uses '", plan_.tensors[access.tensor].name, "', which is in the ",
+                                 is_there ? "host's memory" : "device's"));
+  }
+  if (crosses && host_ends == 2) return fail(command, "copies within the host's memory");
+  return {};
+}
+
 // What can be said where the numbers are constant; the runtime checks the rest when the shapes are bound.
 Status CommandChecker::check_ranges(const Command& command) const {
   const auto constant = [&](ExpressionId id) { return plan_.expressions.constant_value(id); };
@@ -116,7 +139,7 @@ Status CommandChecker::check_ranges(const Command& command) const {
                   str_cat("the view '", tensor.name, "' reaches beyond '", plan_.tensors[tensor.base].name, "'"));
     }
   }
-  if (const auto* tec = std::get_if<TecBody>(&command.body)) {
+  if (const auto* tec = launch_of(plan_, command)) {
     for (const PlanArgument& argument : tec->arguments) {
       if (argument.kind != PlanArgument::Kind::kTensor || constant(plan_.tensors[argument.index].size_bytes) == 0)
         continue;  // a part of nothing, which the runtime takes for its beginning
@@ -125,7 +148,7 @@ Status CommandChecker::check_ranges(const Command& command) const {
       }
     }
   }
-  if (const auto* dma = std::get_if<DmaBody>(&command.body)) {
+  if (const auto* dma = copy_of(plan_, command)) {
     const auto width = constant(dma->width), times = constant(dma->times);
     const auto covered = [&](ExpressionId stride_id) -> std::optional<int64_t> {
       const auto stride = constant(stride_id);
@@ -243,16 +266,18 @@ Status CommandChecker::prove_reuse() const {
             [&](uint32_t a, uint32_t b) { return plan_.tensors[a].first_use < plan_.tensors[b].first_use; });
   std::sort(by_death.begin(), by_death.end(),
             [&](uint32_t a, uint32_t b) { return plan_.tensors[a].last_use < plan_.tensors[b].last_use; });
-  Clock dead{};  // the users of all tensors that died before
+  const auto memory_of = [&](uint32_t tensor) { return static_cast<size_t>(plan_.tensors[tensor].memory); };
+  std::array<Clock, 2> dead{};  // by memory: the users of all tensors that died before
   size_t died = 0;
   for (const uint32_t tensor : by_birth) {
     while (died < by_death.size() && plan_.tensors[by_death[died]].last_use < plan_.tensors[tensor].first_use) {
-      for (const Command* command : users[by_death[died]]) raise(&dead, *command);
+      for (const Command* command : users[by_death[died]]) raise(&dead[memory_of(by_death[died])], *command);
       ++died;
     }
     for (const Command* after : users[tensor]) {
-      if (starts_after(*after, dead)) continue;
+      if (starts_after(*after, dead[memory_of(tensor)])) continue;
       for (size_t k = 0; k < died; ++k) {
+        if (memory_of(by_death[k]) != memory_of(tensor)) continue;
         for (const Command* before : users[by_death[k]]) {
           if (ordered(*before, *after)) continue;
           return fail(*after, str_cat("does not wait for ", print_command(plan_, *before), ", although '",

@@ -27,6 +27,7 @@ class CommandChecker {
 
   Status check_order(const Command& command);
   Status check_indices(const Command& command) const;
+  Status check_memory(const Command& command) const;
   Status check_ranges(const Command& command) const;
   Status check_symbols(const Command& command);
   Status prove_hazards() const;

@@ -63,7 +63,7 @@ Result<Recording> record_plan(const Plan& plan, const RecordOptions& options) {
   for (size_t p = 0; p < plan.programs.size(); ++p) {
     CommandChecker checker(plan);
     std::array<std::unique_ptr<EngineStorer>, kEngineCount> engines = {
-        make_tec_storer(&recording, p), make_dma_storer(&recording, p), make_host_storer(&recording, p)};
+        make_tec_storer(&recording, p), make_dma_storer(&recording, p), make_host_storer(&plan, &recording, p)};
     for (size_t e = 0; e < engines.size(); ++e) {
       if (options.check) engines[e] = make_check_storer(&checker, std::move(engines[e]));
       if (options.dump != nullptr) engines[e] = make_dump_storer(&plan, &(*options.dump)[e], std::move(engines[e]));

@@ -33,7 +33,7 @@ class CommandStorer {
 // The storers at the end of each chain: they append to the recording's tables and to the buffers of programs[program].
 std::unique_ptr<EngineStorer> make_tec_storer(Recording* recording, size_t program);
 std::unique_ptr<EngineStorer> make_dma_storer(Recording* recording, size_t program);
-std::unique_ptr<EngineStorer> make_host_storer(Recording* recording, size_t program);
+std::unique_ptr<EngineStorer> make_host_storer(const Plan* plan, Recording* recording, size_t program);
 
 // Appends a line per command to `text` before handing it on.
 std::unique_ptr<EngineStorer> make_dump_storer(const Plan* plan, std::string* text, std::unique_ptr<EngineStorer> next);

@@ -55,8 +55,8 @@ uint32_t KernelTable::add(const std::shared_ptr<const tir::Module>& module, cons
       const tir::PrimFunc& entry = module->entry();
       const std::string_view name(entry.name);
       const std::string origin = origins.empty() ? "" : clean(origins.front().name, 40);
-      row.kernel.symbol = str_cat("k", padded(index), "_", clean(name.substr(0, name.find("__")), 40),
-                                  origin.empty() ? "" : "__", origin);
+      row.kernel.symbol = str_cat(std::string(1, letter_), padded(index), "_",
+                                  clean(name.substr(0, name.find("__")), 40), origin.empty() ? "" : "__", origin);
       row.kernel.module = std::make_shared<tir::Module>(rename_entry(*module, row.kernel.symbol));
       set_parameters(&row.kernel, *module, target_);
       rows_.push_back(std::move(row));

@@ -14,7 +14,8 @@ namespace aipu::gbuilder {
 
 class KernelTable {
  public:
-  explicit KernelTable(const tir::Target& target) : target_(target) {}
+  // `letter`: what the names of the kernels begin with.
+  explicit KernelTable(const tir::Target& target, char letter = 'k') : target_(target), letter_(letter) {}
   // The row of a kernel. Kernels whose TIR is the same but for the entry's name share one; the first user's origin
   // names it. `origins`: the ONNX nodes it is for.
   uint32_t add(const std::shared_ptr<const tir::Module>& module, const graph::OriginSet& origins);
@@ -27,6 +28,7 @@ class KernelTable {
     std::set<graph::Origin> origins;  // of all users: their number is said
   };
   const tir::Target& target_;
+  const char letter_;
   std::vector<Row> rows_;
   std::map<Hash128, uint32_t> by_content_;
   std::map<std::shared_ptr<const tir::Module>, uint32_t> by_module_;

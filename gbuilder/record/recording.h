@@ -37,6 +37,7 @@ struct Recording {
   std::vector<PlanArgument> arguments;
   std::vector<CommandId> waits;
   std::vector<RecordedProgram> programs;
+  RecordedProgram host_work;      // launches and copies
   std::vector<Recording> bodies;  // as the plan's
 };
 

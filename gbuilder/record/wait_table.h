@@ -1,4 +1,4 @@
-// Shared by the storers of all engines.
+// Shared by the storers of engines.
 #pragma once
 
 #include "gbuilder/record/recording.h"
@@ -14,5 +14,10 @@ inline WaitRange append_waits(Recording* recording, const Command& command) {
   recording->waits.insert(recording->waits.end(), command.waits.begin(), command.waits.end());
   return range;
 }
+
+// Rows at the ends of `rows`, with the waits of the command.
+void append_launch(Recording* recording, RecordedProgram* rows, const Command& command, const TecBody& body,
+                   WaitRange waits);
+void append_copy(RecordedProgram* rows, const Command& command, const DmaBody& body, WaitRange waits);
 
 }  // namespace aipu::gbuilder

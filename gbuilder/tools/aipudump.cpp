@@ -82,6 +82,29 @@ std::string list_line(const PlanList& list) {
                                        : fmt::format("{} tensors", list.count));
 }
 
+// Of the model and its bodies.
+void count_crossings(const Plan& plan, size_t* to_host, size_t* from_host) {
+  for (const Program& program : plan.programs) {
+    for (const Command& command : program.commands) {
+      const auto* dma = std::get_if<DmaBody>(&command.body);
+      if (dma == nullptr) continue;
+      const auto is_on_host = [&](uint32_t tensor) {
+        const uint32_t root = root_tensor(plan, tensor);
+        return root < plan.tensors.size() && plan.tensors[root].memory == Memory::kHost;
+      };
+      *to_host += is_on_host(dma->destination) ? 1 : 0;
+      *from_host += is_on_host(dma->source) ? 1 : 0;
+    }
+  }
+  for (const Plan& body : plan.bodies) count_crossings(body, to_host, from_host);
+}
+
+std::string crossings_line(const Plan& plan) {
+  size_t to_host = 0, from_host = 0;
+  count_crossings(plan, &to_host, &from_host);
+  return fmt::format("{} copies to the host, {} from it (--commands shows them)", to_host, from_host);
+}
+
 // What is said of one model of the file.
 Status print_entry(const DecodedModel& model, const Options& options) {
   const Plan& plan = model.plan;
@@ -97,7 +120,13 @@ Status print_entry(const DecodedModel& model, const Options& options) {
   }
   show("commands {} tec, {} dma, {} host, in {} program{}\n", counts[0], counts[1], counts[2], plan.programs.size(),
        plan.programs.size() == 1 ? "" : "s");
-  show("kernels  {}\n", plan.kernels.size());
+  if (plan.host_target.empty()) {
+    show("kernels  {}\n", plan.kernels.size());
+  } else {
+    const size_t own = std::min<size_t>(plan.first_host_kernel, plan.kernels.size());
+    show("kernels  {} of {}, {} of {}\n", own, plan.target, plan.kernels.size() - own, plan.host_target);
+    show("across   {}\n", crossings_line(plan));
+  }
   show("tensors  {}, {} symbols, {} expressions\n", plan.tensors.size(), plan.symbols.size(), plan.expressions.size());
   if (const auto memory = plan_memory(plan, symbols); memory.ok()) {
     show("arena    {} bytes, {:.3f} times what is alive at once\n", memory->arena_bytes, memory->ratio());
@@ -121,9 +150,10 @@ void print_sections(const DecodedModel& file) {
 // `only`: null for all models of the file.
 Status print_summary(const DecodedModel& file, const DecodedModel* only, size_t file_bytes, const Options& options) {
   show("{}\n", options.file);
-  show("model    '{}' for {}{}, by {}, {} bytes\n", file.plan.model_name, file.plan.target,
+  show("model    '{}' for {}{}, by {}, {} bytes\n", file.plan.model_name, targets_text(file.plan),
        file.plan.fast_math ? " with fast-math" : "", file.producer, file_bytes);
-  if (!file.backend.empty()) show("run by   {}\n", file.backend);
+  if (!file.backend.empty())
+    show("run by   {}{}{}\n", file.backend, file.host_backend.empty() ? "" : " and, beside it, ", file.host_backend);
   if (!file.required_cpu_features.empty()) {
     std::string features;
     for (const std::string& feature : file.required_cpu_features) features += " " + feature;

@@ -29,10 +29,11 @@ class Json {
   }
 
   std::string symbol(const PlanSymbol& symbol) const {
-    const bool of_tensor = symbol.kind != SymbolKind::kTecCount;
+    const bool of_tensor = symbol.kind != SymbolKind::kTecCount && symbol.kind != SymbolKind::kHostTecCount;
     return fmt::format(R"({{"name": {}, "kind": "{}", "tensor": {}, "index": {}}})", name_json(symbol.name),
                        symbol.kind == SymbolKind::kInputExtent     ? "input extent"
                        : symbol.kind == SymbolKind::kTensorElement ? "tensor element"
+                       : symbol.kind == SymbolKind::kHostTecCount  ? "number of the host's TECs"
                                                                    : "number of TECs",
                        of_tensor ? std::to_string(symbol.tensor) : "null", symbol.index);
   }
@@ -42,6 +43,7 @@ class Json {
         fmt::format(R"({{"name": {}, "dtype": "{}", "shape": {}, "kind": "{}", "bytes": {})", name_json(tensor.name),
                     dtype_name(tensor.dtype), list(tensor.shape, ", ", [&](ExpressionId id) { return number(id); }),
                     tensor_kind_name(tensor.kind), number(tensor.size_bytes));
+    if (tensor.memory == Memory::kHost) text += R"(, "memory": "host")";
     if (tensor.kind == TensorKind::kConstant) text += fmt::format(R"(, "offset": {})", tensor.offset_bytes);
     if (tensor.kind == TensorKind::kView)
       text += fmt::format(R"(, "base": {}, "offset": {})", tensor.base, number(tensor.view_offset));
@@ -71,6 +73,8 @@ class Json {
       return fmt::format(R"(["{}", {}])", engine_name(id.engine), id.index);
     };
     const char* key = command.engine() == Engine::kHost ? "operation" : "kernel";
+    const TecBody* const launch = is_host_work(command) ? launch_of(plan_, command) : nullptr;
+    if (launch != nullptr) what += fmt::format(R"(, "kernel": {})", launch->kernel);
     return fmt::format(
         R"({{"sequence": {}, "engine": "{}", "index": {}, "{}": {}, "reads": {}, "writes": {}, "waits": {}, )"
         R"("nodes": {}}})",
@@ -106,8 +110,8 @@ std::string dump_json(const std::string& path, size_t file_bytes, const DecodedM
       "{{\n  \"file\": {},\n  \"bytes\": {},\n  \"model\": {},\n  \"target\": {},\n  \"backend\": {},\n  "
       "\"fast_math\": {},\n"
       "  \"producer\": {},\n  \"cpu_features\": {},\n  \"arena_bytes\": {},\n",
-      json_string(path), file_bytes, name_json(plan.model_name), json_string(plan.target), json_string(file.backend),
-      plan.fast_math, json_string(file.producer),
+      json_string(path), file_bytes, name_json(plan.model_name), json_string(targets_text(plan)),
+      json_string(file.backend), plan.fast_math, json_string(file.producer),
       list(file.required_cpu_features, ", ", [](const std::string& feature) { return json_string(feature); }),
       memory.ok() ? std::to_string(memory->arena_bytes) : "null");
   if (!file.signer.empty()) text += fmt::format("  \"signer\": \"{}\",\n", file.signer);

@@ -2,8 +2,10 @@
 // `gbuilder` wires the two.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,6 +47,7 @@ struct Group {
   std::vector<NodeId> nodes;
   std::vector<ValueId> inputs;   // from outside, constants included, first use order, each once
   std::vector<ValueId> outputs;  // used outside (or graph outputs), in node order
+  uint32_t target = 0;           // of several: which one computes it
 };
 
 struct Unclaimed {
@@ -61,5 +64,19 @@ struct Unclaimed {
 // others never take such a node along.
 Result<std::vector<Group>> partition(const Graph& graph, std::span<const Claimer* const> claimers,
                                      const ClaimTarget& target, std::span<const Claimer* const> preferred = {});
+
+// One of several targets, of which the best one comes first.
+struct PartitionTarget {
+  ClaimTarget target;
+  // Whether it can compute a group that somebody claims; the error says why not. Null: it computes what is claimed.
+  std::function<Status(const Group&)> accepts = nullptr;
+  std::set<NodeId> left_to_others = {};  // it takes none of these nodes
+};
+// The same for several targets: each in its turn gets what is claimed for it and what it accepts, of the nodes that
+// those before it have left. A claim that a target refuses loses nodes from its end until it does not; a node that is
+// refused by itself is offered to the next claimer, then to the next target.
+Result<std::vector<Group>> partition_for_targets(const Graph& graph, std::span<const Claimer* const> claimers,
+                                                 std::span<const PartitionTarget> targets,
+                                                 std::span<const Claimer* const> preferred = {});
 
 }  // namespace aipu::graph

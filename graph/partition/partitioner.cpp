@@ -20,12 +20,12 @@ constexpr size_t kMaxWalk = 2000;  // nodes, of feeds_itself()
 
 class Partitioner {
  public:
-  Partitioner(const Graph& graph, std::span<const Claimer* const> claimers, const ClaimTarget& target,
+  Partitioner(const Graph& graph, std::span<const Claimer* const> claimers, std::span<const PartitionTarget> targets,
               std::span<const Claimer* const> preferred)
       : graph_(graph),
         claimers_(claimers),
         preferred_(preferred),
-        target_(target),
+        targets_(targets),
         order_(graph.topological_order()),
         position_(graph.node_count(), 0),
         group_of_(graph.node_count(), -1) {
@@ -34,9 +34,11 @@ class Partitioner {
   }
 
   Result<std::vector<Group>> run() {
-    for (const auto claimers : {preferred_, claimers_}) {
-      for (const NodeId id : order_) {
-        if (group_of_[index(id)] < 0) AIPU_RETURN_IF_ERROR(place(id, claimers));
+    for (current_ = 0; current_ < targets_.size(); ++current_) {
+      for (const auto claimers : {preferred_, claimers_}) {
+        for (const NodeId id : order_) {
+          if (is_free(id)) AIPU_RETURN_IF_ERROR(place(id, claimers));
+        }
       }
     }
     find_unclaimed();
@@ -49,6 +51,9 @@ class Partitioner {
   static size_t index(NodeId id) { return static_cast<size_t>(id.index); }
   static size_t index(ValueId id) { return static_cast<size_t>(id.index); }
   const Node& node(NodeId id) const { return graph_.node(id); }
+
+  // For the target whose turn it is.
+  bool is_free(NodeId id) const { return group_of_[index(id)] < 0 && !targets_[current_].left_to_others.contains(id); }
 
   std::string where(NodeId id) const {
     const std::string origins = origins_text(node(id).origins);
@@ -88,47 +93,77 @@ class Partitioner {
     };
     std::vector<Offer> offers;
     for (const Claimer* claimer : claimers) {
-      ClaimResult claim = catch_attribute_error([&] { return claimer->claim(graph_, anchor, target_); });
+      ClaimResult claim =
+          catch_attribute_error([&] { return claimer->claim(graph_, anchor, targets_[current_].target); });
       if (!claim.ok() && claim.status().code() != ErrorCode::kUnsupported)
         return std::move(claim).status().context(str_cat(where(anchor), ": plugin ", claimer->name()));
       if (claim.ok() && *claim) offers.push_back({**std::move(claim), claimer});
     }
     std::stable_sort(offers.begin(), offers.end(),
                      [](const Offer& a, const Offer& b) { return a.claim.score > b.claim.score; });
-    if (offers.empty()) return {};
-    Offer& best = offers.front();
-    if (best.claim.anchor != anchor ||
-        std::find(best.claim.nodes.begin(), best.claim.nodes.end(), anchor) == best.claim.nodes.end()) {
-      return internal_error(str_cat(where(anchor), ": plugin ", best.owner->name(),
-                                    " claimed nodes without the anchor it was asked about"));
+    for (const Offer& offer : offers) {
+      AIPU_ASSIGN_OR_RETURN(const bool is_placed, place(*offer.owner, anchor, offer.claim));
+      if (is_placed) return {};
     }
-    std::vector<NodeId> nodes = std::move(best.claim.nodes);
-    // The end goes first: what is left of a fused chain is a fused chain.
-    while (!is_valid(nodes)) {
-      if (nodes.size() == 1)
-        return internal_error(
-            str_cat(where(anchor), ": plugin ", best.owner->name(), " claimed a node that is not free"));
+    return {};
+  }
+
+  // False if the target cannot compute even the anchor in that way.
+  Result<bool> place(const Claimer& owner, NodeId anchor, const Claim& claim) {
+    std::vector<NodeId> nodes = claim.nodes;
+    if (claim.anchor != anchor || std::find(nodes.begin(), nodes.end(), anchor) == nodes.end()) {
+      return internal_error(
+          str_cat(where(anchor), ": plugin ", owner.name(), " claimed nodes without the anchor it was asked about"));
+    }
+    for (;;) {
+      if (!is_valid(nodes)) {
+        if (nodes.size() == 1)
+          return internal_error(str_cat(where(anchor), ": plugin ", owner.name(), " claimed a node that is not free"));
+      } else if (const Status status = add_group(owner, anchor, nodes); status.ok()) {
+        return true;
+      } else if (status.code() != ErrorCode::kUnsupported) {
+        return Status(status).context(str_cat(where(anchor), ": plugin ", owner.name()));
+      } else if (nodes.size() == 1) {
+        refusals_[anchor].push_back(str_cat(owner.name(), ": ", status.message()));
+        return false;
+      }
+      // The end goes first: what is left of a fused chain is a fused chain.
       if (nodes.back() == anchor) {
         nodes = {anchor};
       } else {
         nodes.pop_back();
       }
     }
+  }
+
+  // Unless the target does not accept it.
+  Status add_group(const Claimer& owner, NodeId anchor, std::vector<NodeId> nodes) {
     std::sort(nodes.begin(), nodes.end(),
               [&](NodeId a, NodeId b) { return position_[index(a)] < position_[index(b)]; });
     const auto number = static_cast<int>(groups_.size());
     for (const NodeId id : nodes) group_of_[index(id)] = number;
-    groups_.push_back({best.owner, anchor, std::move(nodes), {}, {}});
-    return {};
+    Group group{&owner, anchor, std::move(nodes), {}, {}, static_cast<uint32_t>(current_)};
+    Status status;
+    if (const auto& accepts = targets_[current_].accepts) {
+      Group whole = group;
+      find_boundary(&whole);
+      status = accepts(whole);
+    }
+    if (status.ok()) {
+      groups_.push_back(std::move(group));
+    } else {
+      for (const NodeId id : group.nodes) group_of_[index(id)] = -1;
+    }
+    return status;
   }
 
   void find_unclaimed() {
     for (const NodeId id : order_) {
       if (group_of_[index(id)] >= 0) continue;
-      Unclaimed& unclaimed = unclaimed_.emplace_back(Unclaimed{id, {}});
+      Unclaimed& unclaimed = unclaimed_.emplace_back(Unclaimed{id, refusals_[id]});
       for (const auto claimers : {preferred_, claimers_}) {
         for (const Claimer* claimer : claimers) {
-          const Status status = claimer->claim(graph_, id, target_).status();
+          const Status status = claimer->claim(graph_, id, targets_.back().target).status();
           if (!status.ok()) unclaimed.reasons.push_back(str_cat(claimer->name(), ": ", status.message()));
         }
       }
@@ -139,7 +174,7 @@ class Partitioner {
     std::set<NodeId> inside;
     size_t last = 0;
     for (const NodeId id : nodes) {
-      if (!id.valid() || index(id) >= graph_.node_count() || node(id).erased || group_of_[index(id)] >= 0) return false;
+      if (!id.valid() || index(id) >= graph_.node_count() || node(id).erased || !is_free(id)) return false;
       if (!inside.insert(id).second) return false;
       last = std::max(last, position_[index(id)]);
     }
@@ -289,7 +324,8 @@ class Partitioner {
   const Graph& graph_;
   std::span<const Claimer* const> claimers_;
   std::span<const Claimer* const> preferred_;
-  const ClaimTarget& target_;
+  std::span<const PartitionTarget> targets_;
+  size_t current_ = 0;  // target
   std::vector<NodeId> order_;
   std::vector<size_t> position_;  // in order_, by node
   std::vector<int> group_of_;     // by node, -1: none yet
@@ -297,13 +333,21 @@ class Partitioner {
   std::set<ValueId> bound_tensors_;  // tensors whose elements are run symbols
   std::vector<Group> groups_;
   std::vector<Unclaimed> unclaimed_;
+  std::map<NodeId, std::vector<std::string>> refusals_;  // of targets, by anchor
 };
 
 }  // namespace
 
 Result<std::vector<Group>> partition(const Graph& graph, std::span<const Claimer* const> claimers,
                                      const ClaimTarget& target, std::span<const Claimer* const> preferred) {
-  return Partitioner(graph, claimers, target, preferred).run();
+  const PartitionTarget only{target};
+  return partition_for_targets(graph, claimers, std::span(&only, 1), preferred);
+}
+
+Result<std::vector<Group>> partition_for_targets(const Graph& graph, std::span<const Claimer* const> claimers,
+                                                 std::span<const PartitionTarget> targets,
+                                                 std::span<const Claimer* const> preferred) {
+  return Partitioner(graph, claimers, targets, preferred).run();
 }
 
 }  // namespace aipu::graph

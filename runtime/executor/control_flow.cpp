@@ -292,7 +292,9 @@ Status Session::Impl::fetch(const fb::HostCommand& command, const StagePlan& pla
 
 int64_t Session::Impl::all_arena_bytes() const {
   int64_t total = 0;
-  for (const TensorBuffer& arena : arenas) total += arena.size();
+  for (const auto* list : {&arenas, &host_arenas}) {
+    for (const TensorBuffer& arena : *list) total += arena.size();
+  }
   for (const CallState& call : calls) {
     for (const auto& body : call.bodies) total += body->all_arena_bytes();
   }

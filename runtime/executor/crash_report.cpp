@@ -65,7 +65,7 @@ class Line {
 
 void report(const RunningKernel& running, const Fault& fault, const siginfo_t& info) {
   const fb::Model& root = running.model->root();
-  const fb::TecCommand& command = *items(items(root.programs())[running.program]->tec())[running.command];
+  const fb::TecCommand& command = *running.launch;
   Line line;
   line << "aipu: kernel '" << text(running.model->kernel(command.kernel()).name()).substr(0, 500) << "'";
   const auto origins = items(root.origins());

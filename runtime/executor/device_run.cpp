@@ -42,7 +42,8 @@ struct Session::Impl::DeviceRun {
   Record& next(Impl* session, const TraceEvent& trace) {
     if (used == records.size()) records.emplace_back();
     Record& record = records[used++];
-    record = {{}, {}, -1, {trace.model, trace.program, trace.command->index}, session, trace, {}};
+    const LaunchRow launch = launch_row(trace.model->root(), trace.program, *trace.command);
+    record = {{}, {}, -1, {trace.model, launch ? &*launch : nullptr}, session, trace, {}};
     return record;
   }
   void forget(size_t first) {
@@ -61,7 +62,7 @@ Status Session::Impl::open_on_device() {
   own_on_device.reset(new DeviceRun);
   on_device = own_on_device.get();
   AIPU_ASSIGN_OR_RETURN(on_device->queues, DeviceQueues::open(*device));
-  pool = std::make_shared<WorkerPool>(1);
+  if (host_session == nullptr) pool = std::make_shared<WorkerPool>(1);
   const uint32_t wanted = root.tec_count();
   tecs = wanted == 0 ? device->tecs() : std::min(wanted, device->tecs());
   open_virtual_time();
@@ -111,9 +112,11 @@ Status Session::Impl::send_inputs() {
     return {};
   };
   for (uint32_t i = 0; i < inputs.size(); ++i)
-    AIPU_RETURN_IF_ERROR(send(layout.input(i), inputs[i].memory(), inputs[i].bytes(state.inputs[i].dtype)));
+    AIPU_RETURN_IF_ERROR(
+        send(layout.input(i), inputs[i].memory(), is_staged_input(i) ? inputs[i].bytes(state.inputs[i].dtype) : 0));
   for (uint32_t i = 0; i < outputs.size(); ++i)
-    AIPU_RETURN_IF_ERROR(send(layout.output(i), outputs[i].data, outputs[i].known ? outputs[i].size : 0));
+    AIPU_RETURN_IF_ERROR(
+        send(layout.output(i), outputs[i].data, is_staged_output(i) && outputs[i].known ? outputs[i].size : 0));
   return {};
 }
 
@@ -122,7 +125,7 @@ Status Session::Impl::fetch_outputs() {
   const aipu_device_event computed[] = {queues.last(DeviceQueues::kLaunches)};
   for (uint32_t i = 0; i < outputs.size(); ++i) {
     const Output& output = outputs[i];
-    if (!output.known || output.size == 0) continue;
+    if (!output.known || output.size == 0 || !is_staged_output(i)) continue;
     const auto command =
         DeviceQueues::transfer_out(output.result, roots[layout.output(i)], static_cast<size_t>(output.size));
     AIPU_RETURN_IF_ERROR(queues.add(DeviceQueues::kCopies, command, computed).status());
@@ -238,7 +241,11 @@ Status Session::Impl::run_host_on_device(uint32_t program, const ModelTables::Sc
                                          StagePlan& plan, const Step& step) {
   AIPU_RETURN_IF_ERROR(time != nullptr ? settle() : await_waits());
   TraceEvent trace = {&state, program, &command, 0, 1, 1, 0, 0, 0, 0, 0};
-  if (options.profile) trace.start_ns = steady_now_ns() - profile_start_ns;
+  if (options.profile) {
+    trace.start_ns = steady_now_ns() - profile_start_ns;
+    trace.operations = step.operations;
+    trace.bytes = bytes_of(program, command, call_of(plan, step, plan.words.data() + step.first_word, nullptr));
+  }
   const Context context = {plan.words.data(), 0, 0, 0, 1, backend_error, fault, events};
   AIPU_RETURN_IF_ERROR(
       time != nullptr ? run_in_virtual_time(program, command, plan, step, context,
@@ -292,7 +299,7 @@ Status Session::Impl::enqueue(uint32_t program, const ModelTables::ScheduledComm
   TraceEvent trace = {&state, program, &command, 0, 1, 1, 0, 0, 0, 0, 0};
   if (is_launch && !step.left_out) trace.threads = std::min(step.max_tecs, tecs);
   trace.operations = is_launch ? step.operations : 0;
-  if (options.profile || time != nullptr) trace.bytes = bytes_of(command, call);
+  if (options.profile || time != nullptr) trace.bytes = bytes_of(program, command, call);
   aipu_device_event& event = device_buffers[program][static_cast<size_t>(command.engine)][command.index].event;
   if (is_launch && step.left_out) return enqueue_zeros(call, trace, &event);
   aipu_device_command row = is_launch ? launch_of(call) : copy_of(call);
@@ -342,6 +349,9 @@ aipu_device_command Session::Impl::launch_of(const Call& call) const {
 }
 
 aipu_device_command Session::Impl::copy_of(const Call& call) {
+  const auto pointer = [&](int word) { return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(call.words[word])); };
+  if (call.step.to_host) return DeviceQueues::transfer_out(pointer(0), pointer(1), call.words[2]);
+  if (call.step.from_host) return DeviceQueues::transfer_in(pointer(0), pointer(1), call.words[2]);
   aipu_device_command row = {};
   row.kind = AIPU_DEVICE_COPY;
   row.destination = call.words[0];
@@ -456,6 +466,8 @@ Status Session::Impl::bind_run_symbols(const fb::HostCommand& command, const Sta
   for (uint32_t i = 0; i < step.word_count; ++i) {
     const fb::Symbol& symbol = *items(root.symbols())[command.a() + i];
     const size_t bytes = dtype_bytes(static_cast<DType>(items(root.tensors())[symbol.tensor()]->dtype()));
+    here[i] = words[i];
+    if (is_on_host(state.tables.tensor_root[symbol.tensor()])) continue;
     here[i] = reinterpret_cast<uintptr_t>(&elements[i]);
     const auto* const source = reinterpret_cast<const std::byte*>(static_cast<uintptr_t>(words[i]));
     AIPU_ASSIGN_OR_RETURN(last, on_device->queues->add(DeviceQueues::kTransfers,

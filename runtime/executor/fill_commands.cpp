@@ -30,7 +30,7 @@ Status StagePlanner::fill_tec(const fb::Program& program, uint32_t index, Step* 
   const auto arguments = items(root_.arguments());
   const auto bits = items(kernel.argument_bits());
   const auto signs = items(kernel.signed_arguments());
-  step->kernel = command.kernel();
+  step->kernel = command.kernel() - (for_host_ ? model_.host_kernel_base : 0);
   AIPU_ASSIGN_OR_RETURN(const int64_t max_tecs, value(command.max_tecs(), "the number of TECs"));
   step->max_tecs = static_cast<uint32_t>(std::clamp<int64_t>(max_tecs, 1, kMaxTecs));
   for (uint32_t i = 0; i < command.argument_count(); ++i) {
@@ -132,13 +132,27 @@ Status StagePlanner::fill_dma(const fb::DmaCommand& command, Step* step) {
   AIPU_RETURN_IF_ERROR(
       range("source", command.source(), source, source_offset, source_stride, &source_low, &source_high));
   step->overlaps = destination.root == source.root && destination_low < source_high && source_low < destination_high;
+  step->to_host = !for_host_ && is_on_host(command.destination());
+  step->from_host = !for_host_ && is_on_host(command.source());
+  if ((step->to_host || step->from_host) && times > 1)
+    return invalid_model(
+        str_cat("copies ", times, " rows between the host's memory and the device's, in place of one"));
   add_address(destination, destination_offset, true);
   add_address(source, source_offset, false);
   for (const int64_t number : {width, times, destination_stride, source_stride}) add_number(number);
   return {};
 }
 
-Status StagePlanner::fill_host(const fb::HostCommand& command, Step*) {
+Status StagePlanner::fill_host_work(const fb::HostCommand& command, Step* step) {
+  for_host_ = true;
+  Status status = command.op() == fb::HostOp::kLaunch ? fill_tec(*root_.host_work(), command.a(), step)
+                                                      : fill_dma(*items(root_.host_work()->dma())[command.a()], step);
+  for_host_ = false;
+  return status;
+}
+
+Status StagePlanner::fill_host(const fb::HostCommand& command, Step* step) {
+  if (command.op() == fb::HostOp::kLaunch || command.op() == fb::HostOp::kCopy) return fill_host_work(command, step);
   if (runs_bodies(command.op())) return fill_call(*items(root_.calls())[command.a()]);
   if (command.op() == fb::HostOp::kText) return fill_text(*items(root_.text_calls())[command.a()]);
   AIPU_RETURN_IF_ERROR(take_words(command.op() == fb::HostOp::kBindSymbols ? command.b() : 1));
@@ -176,6 +190,8 @@ Status StagePlanner::fill_host(const fb::HostCommand& command, Step*) {
     case fb::HostOp::kScan:
     case fb::HostOp::kBranch:
     case fb::HostOp::kText:
+    case fb::HostOp::kLaunch:
+    case fb::HostOp::kCopy:
       break;
   }
   return {};

@@ -97,7 +97,7 @@ Status open_backend(detail::ModelState& state, std::string_view name) {
 Status load_on_device(detail::ModelState& state, Meter& meter) {
   Device& device = *state.device;
   const aipu_backend_model& model = state.backend_model;
-  for (const aipu_backend_kernel& kernel : state.kernels)
+  for (const aipu_backend_kernel& kernel : std::span(model.kernels, model.kernel_count))
     state.device_kernels.push_back({kernel.name, kernel.argument_count, kernel.pointer_arguments, kernel.lsram_bytes,
                                     kernel.shared_bytes, kernel.uses_barrier, kernel.tir, kernel.tir_bytes});
   state.device_model = {sizeof(aipu_device_model),
@@ -128,6 +128,71 @@ Status load_on_device(detail::ModelState& state, Meter& meter) {
   return queues->put(state.device_constants.data(), constants.data(), constants.size(), meter.deadline_ns());
 }
 
+// Whether kernels from `first` to before `end` have what a back end needs of them.
+Status check_kernels_for(const detail::ModelState& state, std::string_view name, uint64_t capabilities, uint32_t first,
+                         uint32_t end, bool has_native_module) {
+  const auto kernels = items(state.root().kernels());
+  for (uint32_t i = first; i < end; ++i) {
+    if (kernels[i]->reports_faults() && (capabilities & AIPU_BACKEND_FAULTS) == 0) {
+      return unsupported(str_cat("kernel '", text(kernels[i]->name()),
+                                 "' reports what it cannot compute with, which the back "
+                                 "end '",
+                                 name, "' does not pass on; use a newer one"));
+    }
+    if (state.kernels[i].tir == nullptr && (capabilities & AIPU_BACKEND_TIR) != 0)
+      return unsupported(str_cat("the file has no TIR of kernel '", state.kernels[i].name,
+                                 "' (aipugb --strip leaves it out), so the back end '", name, "' cannot run it"));
+  }
+  if (!has_native_module && end > first && (capabilities & AIPU_BACKEND_NATIVE) != 0) {
+    return unsupported(str_cat("the file has no compiled kernels, which the back end '", name,
+                               "' needs; convert the model again, or use --backend interp"));
+  }
+  return {};
+}
+
+Status load_into(const aipu_backend& backend, std::string_view name, const aipu_backend_model& model, void** module,
+                 const Meter& meter) {
+  aipu_backend_error error = {};
+  const int code = backend.load(&model, module, &error);
+  if (code == 0) return {};
+  AIPU_RETURN_IF_ERROR(meter.check_time());  // which says how to get more of it
+  return Status(static_cast<ErrorCode>(code), str_cat("back end '", name, "': ", error.message));
+}
+
+// What runs the kernels from `first` on beside a device.
+Status load_host_kernels(detail::ModelState& state, const fb::HostPart& part, bool only_safe, Meter& meter) {
+  detail::HostKernels& host = state.host_kernels;
+  const uint32_t first = part.first_kernel();
+  const auto count = static_cast<uint32_t>(state.kernels.size());
+  host.target = text(part.target());
+  AIPU_ASSIGN_OR_RETURN(const std::string name,
+                        backend_for_target(only_safe ? "interp" : "", host.target, text(part.backend())));
+  AIPU_ASSIGN_OR_RETURN(const BackendLibrary library, find_library(name));
+  if (library.backend == nullptr)
+    return unsupported(str_cat("the back end '", name, "' for the host's part has memory of its own"));
+  const auto features = items(part.required_cpu_features());
+  AIPU_RETURN_IF_ERROR(meter.take(features.size() * int64_t{16}));
+  for (uint32_t i = 0; i < features.size(); ++i)
+    host.features.push_back(features[i] == nullptr ? "" : features[i]->c_str());
+  const auto native = state.file->section(fb::SectionKind::kNativeModule, 1);
+  AIPU_RETURN_IF_ERROR(check_kernels_for(state, name, library.backend->capabilities, first, count, !native.empty()));
+  host.shown = state.backend_model;
+  host.shown.target = host.target.c_str();
+  host.shown.tec_count = 0;
+  host.shown.required_cpu_features = host.features.data();
+  host.shown.required_cpu_feature_count = features.size();
+  host.shown.native_module = native.empty() ? nullptr : native.data();
+  host.shown.native_module_bytes = native.size();
+  host.shown.kernels = state.kernels.data() + first;
+  host.shown.kernel_count = count - first;
+  host.shown.cost_figures = nullptr;
+  host.shown.cost_figure_count = 0;
+  AIPU_RETURN_IF_ERROR(load_into(*library.backend, name, host.shown, &host.module, meter));
+  host.backend = library.backend;
+  state.host_kernel_base = first;
+  return {};
+}
+
 Status load_kernels(detail::ModelState& state, std::string_view requested, bool only_safe, Meter& meter) {
   const fb::Model& model = state.root();
   AIPU_ASSIGN_OR_RETURN(const std::string name, backend_for_target(requested, state.target, text(model.backend())));
@@ -144,23 +209,12 @@ Status load_kernels(detail::ModelState& state, std::string_view requested, bool 
       meter.take(kernels.size() * int64_t{2 * sizeof(aipu_backend_kernel)} + features.size() * int64_t{16}));
   for (uint32_t i = 0; i < features.size(); ++i)
     state.features.push_back(features[i] == nullptr ? "" : features[i]->c_str());
-  const bool needs_tir = (state.capabilities & AIPU_BACKEND_TIR) != 0;
   for (uint32_t i = 0; i < kernels.size(); ++i) {
     const fb::Kernel& kernel = *kernels[i];
     const auto pointers = items(kernel.pointer_arguments());
     state.kernels.push_back({kernel.name()->c_str(), kernel.argument_count(),
                              pointers.size() == 0 ? nullptr : pointers.vector->data(), kernel.lsram_bytes(),
                              kernel.shared_bytes(), kernel.uses_barrier() ? 1u : 0u, nullptr, 0});
-  }
-  if ((state.capabilities & AIPU_BACKEND_FAULTS) == 0) {
-    for (uint32_t i = 0; i < kernels.size(); ++i) {
-      if (kernels[i]->reports_faults()) {
-        return unsupported(str_cat("kernel '", text(kernels[i]->name()),
-                                   "' reports what it cannot compute with, which the back "
-                                   "end '",
-                                   name, "' does not pass on; use a newer one"));
-      }
-    }
   }
   const auto sections = items(model.sections());
   for (uint32_t i = 0; i < sections.size(); ++i) {
@@ -170,18 +224,12 @@ Status load_kernels(detail::ModelState& state, std::string_view requested, bool 
     kernel.tir = reinterpret_cast<const char*>(bytes.data());
     kernel.tir_bytes = bytes.size();
   }
-  if (needs_tir) {
-    for (const aipu_backend_kernel& kernel : state.kernels) {
-      if (kernel.tir == nullptr)
-        return unsupported(str_cat("the file has no TIR of kernel '", kernel.name,
-                                   "' (aipugb --strip leaves it out), so the back end '", name, "' cannot run it"));
-    }
-  }
+  // What works on this process's memory and needs no compiled kernels runs those of all targets.
+  const fb::HostPart* const host_part = model.host_part();
+  const bool runs_all = state.device == nullptr && (state.capabilities & AIPU_BACKEND_NATIVE) == 0;
+  const uint32_t own = host_part == nullptr || runs_all ? kernels.size() : host_part->first_kernel();
   const auto native = state.file->section(fb::SectionKind::kNativeModule);
-  if (native.empty() && !state.kernels.empty() && (state.capabilities & AIPU_BACKEND_NATIVE) != 0) {
-    return unsupported(str_cat("the file has no compiled kernels, which the back end '", name,
-                               "' needs; convert the model again, or use --backend interp"));
-  }
+  AIPU_RETURN_IF_ERROR(check_kernels_for(state, name, state.capabilities, 0, own, !native.empty()));
   const auto figures = items(model.cost_figures());
   state.backend_model = {state.target.c_str(),
                          model.tec_count(),
@@ -190,22 +238,16 @@ Status load_kernels(detail::ModelState& state, std::string_view requested, bool 
                          native.empty() ? nullptr : native.data(),
                          native.size(),
                          state.kernels.data(),
-                         static_cast<uint32_t>(state.kernels.size()),
+                         own,
                          sizeof(aipu_backend_model),
                          meter.bytes_left(),
                          meter.deadline_ns(),
                          figures.size() == 0 ? nullptr : figures.vector->data(),
                          figures.size()};
-  if (state.device != nullptr) return load_on_device(state, meter);
-  aipu_backend_error error = {};
-  void* module = nullptr;
-  const int code = state.backend->load(&state.backend_model, &module, &error);
-  if (code != 0) {
-    AIPU_RETURN_IF_ERROR(meter.check_time());  // which says how to get more of it
-    return Status(static_cast<ErrorCode>(code), str_cat("back end '", name, "': ", error.message));
-  }
-  state.module = module;
-  return {};
+  AIPU_RETURN_IF_ERROR(state.device != nullptr
+                           ? load_on_device(state, meter)
+                           : load_into(*state.backend, name, state.backend_model, &state.module, meter));
+  return own < kernels.size() ? load_host_kernels(state, *host_part, only_safe, meter) : Status();
 }
 
 // What the model computes with texts, and its bodies.
@@ -249,6 +291,7 @@ std::unique_ptr<detail::ModelState> state_beside(const detail::ModelState& owner
   state->device = owner.device;
   state->capabilities = owner.capabilities;
   state->module = owner.module;
+  state->host_kernel_base = owner.host_kernel_base;
   return state;
 }
 

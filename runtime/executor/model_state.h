@@ -15,6 +15,15 @@
 
 namespace aipu::runtime::detail {
 
+// Kernels that the host runs beside the device (aipu.fbs, HostPart).
+struct HostKernels {
+  const aipu_backend* backend = nullptr;  // null: there are none, or the model's back end runs them with the others
+  void* module = nullptr;
+  std::string target;
+  std::vector<const char*> features;
+  aipu_backend_model shown = {};
+};
+
 struct ModelState {
   std::unique_ptr<const sandbox::Model> sandbox;  // of one in a sandbox, which has the names and nothing below them
   std::unique_ptr<ModelFile> file;                // null in bodies and other entries
@@ -43,6 +52,8 @@ struct ModelState {
   uint64_t capabilities = 0;
   void* module = nullptr;
   TensorBuffer device_constants;
+  HostKernels host_kernels;       // of the outermost model
+  uint32_t host_kernel_base = 0;  // the number that the first one of theirs has in the file
   // What the back end was shown; it may keep pointers into it.
   std::vector<const char*> features;
   std::vector<aipu_backend_kernel> kernels;
@@ -54,6 +65,7 @@ struct ModelState {
   ModelState(const ModelState&) = delete;
   ModelState& operator=(const ModelState&) = delete;
   ~ModelState() {
+    if (host_kernels.module != nullptr) host_kernels.backend->unload(host_kernels.module);
     if (module == nullptr || file == nullptr) return;
     if (backend != nullptr) backend->unload(module);
     if (device != nullptr && device->is_ours()) device->driver().unload(device->handle(), module);

@@ -49,7 +49,7 @@ Status StagePlanner::place_tensor(uint32_t index, Placement* placement) const {
       placement->offset = static_cast<int64_t>(tensor.offset_bytes());
       break;
     case fb::TensorKind::kArena:
-      placement->root = roots_.arena(stage_);
+      placement->root = is_on_host(index) ? roots_.host_arena(stage_) : roots_.arena(stage_);
       break;
     case fb::TensorKind::kView: {
       AIPU_ASSIGN_OR_RETURN(int64_t offset, value(tensor.view_offset(), tensor_name(index) + ", its offset"));
@@ -76,12 +76,14 @@ Status StagePlanner::place_tensor(uint32_t index, Placement* placement) const {
   return {};
 }
 
-Status StagePlanner::place_arena() {
+// Files with loops have nothing in the host's memory.
+Status StagePlanner::place_arena(fb::Memory memory, int64_t* bytes) {
   const auto tensors = items(root_.tensors());
   const auto slot = [&](uint32_t tensor) { return tables_.tensor_slot[tensor]; };
   std::vector<uint32_t> order;
   for (const uint32_t i : tables_.stage_tensors[stage_]) {
-    if (tensors[i]->kind() == fb::TensorKind::kArena && placement_of(i).known) order.push_back(i);
+    if (tensors[i]->kind() == fb::TensorKind::kArena && tensors[i]->memory() == memory && placement_of(i).known)
+      order.push_back(i);
   }
   // What goes into or comes out of a loop lives as long as it: the last sample is read at the end, the first one
   // written at the beginning.
@@ -139,12 +141,12 @@ Status StagePlanner::place_arena() {
     AIPU_ASSIGN_OR_RETURN(const ArenaPlan lane, solve_arena(requests_of(loop_members[i])));
     for (size_t k = 0; k < loop_members[i].size(); ++k) own_placement(loop_members[i][k]).offset = lane.offsets[k];
     loop.lane_bytes = lane.size_bytes;
-    const auto bytes = checked_mul(lane.size_bytes, static_cast<int64_t>(loop.lanes));
-    if (!bytes) return out_of_range("the memory of a batch loop overflows 64 bits");
-    requests.push_back({*bytes, commands[loop.first].sequence, commands[loop.last].sequence, ArenaRequest::kNone});
+    const auto lanes = checked_mul(lane.size_bytes, static_cast<int64_t>(loop.lanes));
+    if (!lanes) return out_of_range("the memory of a batch loop overflows 64 bits");
+    requests.push_back({*lanes, commands[loop.first].sequence, commands[loop.last].sequence, ArenaRequest::kNone});
   }
   AIPU_ASSIGN_OR_RETURN(const ArenaPlan arena, solve_arena(requests));
-  plan_->arena_bytes = arena.size_bytes;
+  *bytes = arena.size_bytes;
   for (size_t i = 0; i < members.size(); ++i) own_placement(members[i]).offset = arena.offsets[i];
   for (size_t i = 0; i < plan_->loops.size(); ++i) {
     for (const uint32_t index : loop_members[i]) own_placement(index).offset += arena.offsets[members.size() + i];
@@ -166,8 +168,9 @@ Status StagePlanner::place_tensors() {
     if (status.ok()) own_placement(i) = placement;
     if (!status.ok() && tensors[i]->kind() == fb::TensorKind::kInput) return status;
   }
-  AIPU_RETURN_IF_ERROR(place_arena());
-  int64_t total = plan_->arena_bytes;
+  AIPU_RETURN_IF_ERROR(place_arena(fb::Memory::kDevice, &plan_->arena_bytes));
+  if (root_.host_work() != nullptr) AIPU_RETURN_IF_ERROR(place_arena(fb::Memory::kHost, &plan_->host_arena_bytes));
+  int64_t total = checked_add(plan_->arena_bytes, plan_->host_arena_bytes).value_or(INT64_MAX);
   for (const uint32_t i : here) {
     const Placement& placement = placement_of(i);
     if (tensors[i]->kind() != fb::TensorKind::kOutput || !placement.known) continue;

@@ -174,6 +174,14 @@ Status check_status(const detail::ModelState& model, const ExpressionValues& val
   return invalid_argument(std::move(message)).context(command_text(model, program, command));
 }
 
+LaunchRow launch_row(const fb::Model& root, uint32_t program, const ModelTables::ScheduledCommand& command) {
+  const fb::Program* const rows = items(root.programs())[program];
+  if (command.engine == fb::Engine::kTec) return {rows, command.index};
+  if (command.engine == fb::Engine::kDma) return {};
+  const fb::HostCommand& host = *items(rows->host())[command.index];
+  return host.op() == fb::HostOp::kLaunch ? LaunchRow{root.host_work(), host.a()} : LaunchRow{};
+}
+
 std::string command_text(const detail::ModelState& model, uint32_t program,
                          const ModelTables::ScheduledCommand& command) {
   const fb::Model& root = model.root();
@@ -181,13 +189,10 @@ std::string command_text(const detail::ModelState& model, uint32_t program,
   uint32_t origin = kNone;
   std::string name;
   switch (command.engine) {
-    case fb::Engine::kTec: {
-      const fb::TecCommand& tec = *items(body.tec())[command.index];
-      origin = tec.origin();
-      name =
-          str_cat("tec command ", command.index, ", kernel '", shortened(text(model.kernel(tec.kernel()).name())), "'");
+    case fb::Engine::kTec:
+      origin = items(body.tec())[command.index]->origin();
+      name = str_cat("tec command ", command.index);
       break;
-    }
     case fb::Engine::kDma:
       origin = items(body.dma())[command.index]->origin();
       name = str_cat("dma command ", command.index);
@@ -197,6 +202,8 @@ std::string command_text(const detail::ModelState& model, uint32_t program,
       name = str_cat("host command ", command.index);
       break;
   }
+  if (const LaunchRow launch = launch_row(root, program, command))
+    name += str_cat(", kernel '", shortened(text(model.kernel((*launch).kernel()).name())), "'");
   if (program != 0) name = str_cat("program ", program, ", ", name);
   if (origin != kNone && !text(items(root.origins())[origin]).empty())
     name += str_cat(", from ", shortened(text(items(root.origins())[origin])));

@@ -17,13 +17,23 @@
 namespace aipu::runtime {
 
 // The pieces of memory that tensors live in, each with a base address that the session knows: inputs, outputs, the
-// constants, one arena per stage.
+// constants, one arena per stage. What the host does beside a device has arenas of its own, and reads inputs and
+// constants where the host has them.
 struct Roots {
-  uint32_t inputs = 0, outputs = 0;  // counts
+  uint32_t inputs = 0, outputs = 0, stages = 0;  // counts
   uint32_t input(uint32_t i) const { return i; }
   uint32_t output(uint32_t i) const { return inputs + i; }
   uint32_t constants() const { return inputs + outputs; }
   uint32_t arena(uint32_t stage) const { return inputs + outputs + 1 + stage; }
+  uint32_t host_arena(uint32_t stage) const { return arena(stages) + stage; }
+  uint32_t host_input(uint32_t i) const { return arena(2 * stages) + i; }
+  uint32_t host_constants() const { return host_input(inputs); }
+  uint32_t count() const { return host_constants() + 1; }
+  // The same memory as the host reaches it.
+  uint32_t host_side(uint32_t root) const {
+    return root < inputs ? host_input(root) : root == constants() ? host_constants() : root;
+  }
+  bool is_written(uint32_t root) const { return root >= output(0) && root != constants() && root < host_input(0); }
 };
 
 struct Placement {
@@ -37,7 +47,7 @@ struct Placement {
 
 // A command with its numbers. Words, from `first_word` on: tec: the kernel's arguments. dma: destination, source,
 // width, times, destination stride, source stride (times 0: nothing to do). host: the address of the condition of an
-// If, or of the tensors of the symbols of a BindSymbols; the value of a Check.
+// If, or of the tensors of the symbols of a BindSymbols; the value of a Check; of launches and copies as of tec and dma.
 struct Step {
   static constexpr uint32_t kFine = 0xffffffffu;
 
@@ -48,6 +58,7 @@ struct Step {
   int64_t operations = 0;  // tec: arithmetic by the definition of the layer, for profiles; 0: not counted
   bool left_out = false;   // tec: nobody uses what it writes
   bool overlaps = false;   // dma: source and destination are in the same piece of memory and touch
+  bool to_host = false, from_host = false;  // dma: one end is in the host's memory, the other one on the device
   uint32_t error = kFine;  // index into StagePlan::errors: the command has no valid numbers, and fails if it is reached
 };
 
@@ -64,7 +75,7 @@ struct StagePlan {
   std::vector<uint64_t> extents;  // parallel to words: bytes from an address to the end of its tensor, 0 for numbers
   std::vector<uint8_t> writable;  // parallel to words: 1 for an address that the command may write to
   std::vector<Status> errors;     // without the command that they are about
-  int64_t arena_bytes = 0;
+  int64_t arena_bytes = 0, host_arena_bytes = 0;
   // The batch loops (ModelTables::batch_loops) that are run sample by sample for these symbols; their commands have no
   // steps of their own. Each lane runs a sample at a time, in memory of its own; lanes run side by side.
   struct Loop {
@@ -140,6 +151,15 @@ void for_each_wait(const fb::Model& root, uint32_t program, const ModelTables::S
   if (command.engine == fb::Engine::kDma) all_of(*items(buffers.dma())[command.index]);
   if (command.engine == fb::Engine::kHost) all_of(*items(buffers.host())[command.index]);
 }
+
+// A launch as it is in the file: a row of a program, or of the host's work.
+struct LaunchRow {
+  const fb::Program* rows = nullptr;  // null: the command launches nothing
+  uint32_t index = 0;
+  explicit operator bool() const { return rows != nullptr; }
+  const fb::TecCommand& operator*() const { return *items(rows->tec())[index]; }
+};
+LaunchRow launch_row(const fb::Model& root, uint32_t program, const ModelTables::ScheduledCommand& command);
 
 // "tec command 17, kernel 'k012_conv', from 'neck/conv3' (Conv)".
 std::string command_text(const detail::ModelState& model, uint32_t program,

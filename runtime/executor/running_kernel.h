@@ -10,8 +10,7 @@ namespace aipu::runtime {
 // Kept by the session that has a command launched, as long as it runs.
 struct RunningKernel {
   const detail::ModelState* model;
-  uint32_t program;
-  uint32_t command;  // in the buffer of the engine tec
+  const fb::TecCommand* launch;
 };
 
 // Null: none. The initial-exec model makes it an access like that of a register, and one that a signal handler may

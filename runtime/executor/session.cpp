@@ -47,9 +47,10 @@ alignas(64) std::byte nothing[64];
 
 }  // namespace
 
-int64_t Session::Impl::bytes_of(const ModelTables::ScheduledCommand& command, const ::aipu::runtime::Call& call) {
+int64_t Session::Impl::bytes_of(uint32_t program, const ModelTables::ScheduledCommand& command,
+                                const ::aipu::runtime::Call& call) const {
   if (command.engine == fb::Engine::kDma) return 2 * static_cast<int64_t>(call.words[2] * call.words[3]);
-  if (command.engine != fb::Engine::kTec) return 0;
+  if (!launch_row(root, program, command)) return 0;
   int64_t bytes = 0;
   for (uint32_t i = 0; i < call.step.word_count; ++i) {
     const bool seen =
@@ -76,7 +77,28 @@ Status Session::Impl::open() {
     strings = own_strings.get();
     held_bytes += strings->bytes();
   }
+  open_services();
+  AIPU_RETURN_IF_ERROR(open_host_kernels());
   if (device != nullptr) return open_on_device();
+  const int code = state.backend->open(state.module, &services, &backend_session, &backend_error);
+  if (code != 0)
+    return Status(static_cast<ErrorCode>(code),
+                  str_cat("back end '", state.backend_name, "': ", backend_error.message));
+
+  tecs = state.backend->tec_count(backend_session);
+  if (host_session == nullptr) host_tecs = tecs;
+  open_virtual_time();
+  if (options.overlap && time == nullptr) {
+    own_beside = std::make_unique<WorkerPool>(2);
+    if (own_beside->size() == 2) beside = own_beside.get();  // else there is one CPU
+  }
+  // Samples side by side would share the clocks.
+  lanes.resize(can_launch_alone(*state.backend) && time == nullptr ? std::min(tecs, pool->size()) : 1);
+  open_tables();
+  return {};
+}
+
+void Session::Impl::open_services() {
   services.self = pool.get();
   services.worker_count = pool->size();
   // In what was padding, so that back ends of before find the rest where it was.
@@ -91,20 +113,14 @@ Status Session::Impl::open() {
   services.print = [](void*, const char* text, size_t size) { std::fwrite(text, 1, size, stdout); };
   services.running = [](void*) { return static_cast<const void*>(running_kernel); };
   services.run_as = [](void*, const void* running) { running_kernel = static_cast<const RunningKernel*>(running); };
-  const int code = state.backend->open(state.module, &services, &backend_session, &backend_error);
-  if (code != 0)
-    return Status(static_cast<ErrorCode>(code),
-                  str_cat("back end '", state.backend_name, "': ", backend_error.message));
+}
 
-  tecs = state.backend->tec_count(backend_session);
-  open_virtual_time();
-  if (options.overlap && time == nullptr) {
-    own_beside = std::make_unique<WorkerPool>(2);
-    if (own_beside->size() == 2) beside = own_beside.get();  // else there is one CPU
-  }
-  // Samples side by side would share the clocks.
-  lanes.resize(can_launch_alone(*state.backend) && time == nullptr ? std::min(tecs, pool->size()) : 1);
-  open_tables();
+Status Session::Impl::open_host_kernels() {
+  const detail::HostKernels& host = state.whole->host_kernels;
+  if (host.backend == nullptr) return {};
+  const int code = host.backend->open(host.module, &services, &host_session, &backend_error);
+  if (code != 0) return Status(static_cast<ErrorCode>(code), backend_error.message).context("the host's part");
+  host_tecs = host.backend->tec_count(host_session);
   return {};
 }
 
@@ -122,11 +138,14 @@ void Session::Impl::open_tables() {
   outputs.resize(state.outputs.size());
   if (is_staged()) staged_inputs.resize(inputs.size());
   if (device != nullptr) open_device_tables();
-  layout = {static_cast<uint32_t>(inputs.size()), static_cast<uint32_t>(outputs.size())};
   const uint32_t stages = state.tables.stage_count;
-  roots.assign(layout.arena(stages), nullptr);
+  layout = {static_cast<uint32_t>(inputs.size()), static_cast<uint32_t>(outputs.size()), stages};
+  roots.assign(layout.count(), nullptr);
   roots[layout.constants()] = const_cast<std::byte*>(state.constants);
+  roots[layout.host_constants()] =
+      const_cast<std::byte*>(state.whole->file->section(fb::SectionKind::kConstants).data());
   arenas.resize(stages);
+  host_arenas.resize(stages);
   plans.resize(stages);
   active.assign(stages, nullptr);
   const auto all_symbols = items(root.symbols());
@@ -159,6 +178,7 @@ Status Session::Impl::bind_shapes() {
     if (all_symbols[s]->kind() == fb::SymbolKind::kTecCount) {
       symbols[s] = {std::max<int64_t>(1, tecs), true};
     }
+    if (all_symbols[s]->kind() == fb::SymbolKind::kHostTecCount) symbols[s] = {std::max<int64_t>(1, host_tecs), true};
     if (all_symbols[s]->kind() != fb::SymbolKind::kInputExtent) continue;
     const Input& input = inputs[state.tables.input_of_tensor[all_symbols[s]->tensor()]];
     symbols[s] = {input.shape[all_symbols[s]->index()], true};
@@ -175,7 +195,7 @@ Status Session::Impl::bind_shapes() {
       if (expected == found) continue;
       std::string why;
       const fb::Expression& extent = *items(root.expressions())[shape[axis]];
-      if (extent.op() == fb::ExpressionOp::kSymbol && all_symbols[extent.a()]->kind() != fb::SymbolKind::kTecCount) {
+      if (extent.op() == fb::ExpressionOp::kSymbol && all_symbols[extent.a()]->kind() == fb::SymbolKind::kInputExtent) {
         const fb::Symbol& symbol = *all_symbols[extent.a()];
         why = str_cat(" (", text(symbol.name()), ", as axis ", symbol.index(), " of input '",
                       text(tensors[symbol.tensor()]->name()), "')");
@@ -223,12 +243,13 @@ Status Session::Impl::begin() {
   if (stages_pieces()) AIPU_RETURN_IF_ERROR(stage_pieces());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const void* data = inputs[i].memory() == nullptr ? nothing : inputs[i].memory();
-    roots[layout.input(static_cast<uint32_t>(i))] = static_cast<std::byte*>(const_cast<void*>(data));
-    if (!is_staged()) continue;
+    const auto input = static_cast<uint32_t>(i);
+    roots[layout.input(input)] = roots[layout.host_input(input)] = static_cast<std::byte*>(const_cast<void*>(data));
+    if (!is_staged_input(input)) continue;
     const int64_t bytes = inputs[i].bytes(state.inputs[i].dtype);
     const bool has_piece = stages_pieces() && bytes > 0;
     AIPU_RETURN_IF_ERROR(hold(staged_inputs[i], has_piece ? 0 : bytes));
-    roots[layout.input(static_cast<uint32_t>(i))] = has_piece ? on_piece(data) : staged_inputs[i].data();
+    roots[layout.input(input)] = has_piece ? on_piece(data) : staged_inputs[i].data();
   }
   current_stage = 0;
   bound_at = 0;
@@ -285,6 +306,10 @@ Status Session::Impl::activate(uint32_t stage) {
   current_stage = stage;
   AIPU_RETURN_IF_ERROR(hold(arenas[stage], plan.arena_bytes));
   roots[layout.arena(stage)] = arenas[stage].data();
+  if (plan.host_arena_bytes > 0) {
+    AIPU_RETURN_IF_ERROR(hold(host_arenas[stage], plan.host_arena_bytes, nullptr));
+    roots[layout.host_arena(stage)] = host_arenas[stage].data();
+  }
   for (const auto& [index, size, shape] : plan.outputs) {
     Output& output = outputs[index];
     output.shape.assign(shape.begin(), shape.end());
@@ -299,10 +324,11 @@ Status Session::Impl::activate(uint32_t stage) {
       output.result = output.own.data();
     }
     const bool has_piece = stages_pieces() && output.data != nullptr && size > 0;
-    if (is_staged()) AIPU_RETURN_IF_ERROR(hold(output.staged, has_piece ? 0 : size));
-    roots[layout.output(index)] = has_piece     ? on_piece(output.data)
-                                  : is_staged() ? output.staged.data()
-                                                : output.result;
+    const bool is_elsewhere = is_staged_output(index);
+    if (is_elsewhere) AIPU_RETURN_IF_ERROR(hold(output.staged, has_piece ? 0 : size));
+    roots[layout.output(index)] = has_piece      ? on_piece(output.data)
+                                  : is_elsewhere ? output.staged.data()
+                                                 : output.result;
   }
   plan.patch(roots);
   return {};
@@ -447,8 +473,8 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
   const bool is_counted = counters.count > 0 && context.lanes == 1 && !options.overlap;
   if (is_counted) counters.read(counters.self, event.counts.data());
   if (options.profile) event.start_ns = now_ns() - profile_start_ns;
-  event.operations = command.engine == fb::Engine::kTec ? step.operations : 0;
-  event.bytes = bytes_of(command, call);
+  event.operations = step.operations;
+  event.bytes = bytes_of(program, command, call);
   AIPU_RETURN_IF_ERROR(time != nullptr ? run_in_virtual_time(program, command, plan, step, context, call, &event)
                                        : carry_out(program, command, plan, step, context, call, &event.threads));
   if (!options.profile) return {};
@@ -468,26 +494,8 @@ void Session::Impl::end_counts(TraceEvent* event) const {
 Status Session::Impl::carry_out(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan,
                                 const Step& step, const Context& context, const Call& call, uint32_t* threads) {
   switch (command.engine) {
-    case fb::Engine::kTec: {
-      if (step.left_out) {
-        write_zeros(call);
-        break;
-      }
-      const bool alone = context.lanes > 1;
-      const RunningKernel running = {&state, program, command.index};
-      const RunningScope scope(&running);
-      const int code = alone ? run_tec_alone(*state.backend, backend_session, call, context.lane, &context.error)
-                             : run_tec(*state.backend, backend_session, call, &context.error);
-      if (context.fault.code != 0)
-        AIPU_RETURN_IF_ERROR(fault_status(program, command, std::exchange(context.fault, {})));
-      if (code != 0) {
-        Status status(static_cast<ErrorCode>(code), context.error.message);
-        if (Status late = check_time(); !late.ok()) status = std::move(late);
-        return std::move(status).context(command_text(state, program, command));
-      }
-      if (!alone) *threads = std::min(step.max_tecs, state.backend->tec_count(backend_session));
-      break;
-    }
+    case fb::Engine::kTec:
+      return launch({*state.backend, backend_session}, program, command, step, context, call, threads);
     case fb::Engine::kDma:
       *threads = run_dma(context.lanes > 1 || context.is_beside ? nullptr : pool.get(), call);
       break;
@@ -498,15 +506,53 @@ Status Session::Impl::carry_out(uint32_t program, const ModelTables::ScheduledCo
   return {};
 }
 
+Status Session::Impl::launch(Launcher launcher, uint32_t program, const ModelTables::ScheduledCommand& command,
+                             const Step& step, const Context& context, const Call& call, uint32_t* threads) {
+  if (step.left_out) {
+    write_zeros(call);
+    return {};
+  }
+  const bool alone = context.lanes > 1;
+  const RunningKernel running = {&state, &*launch_row(root, program, command)};
+  const RunningScope scope(&running);
+  const int code = alone ? run_tec_alone(launcher.backend, launcher.session, call, context.lane, &context.error)
+                         : run_tec(launcher.backend, launcher.session, call, &context.error);
+  if (context.fault.code != 0) AIPU_RETURN_IF_ERROR(fault_status(program, command, std::exchange(context.fault, {})));
+  if (code != 0) {
+    Status status(static_cast<ErrorCode>(code), context.error.message);
+    if (Status late = check_time(); !late.ok()) status = std::move(late);
+    return std::move(status).context(command_text(state, program, command));
+  }
+  if (!alone) *threads = std::min(step.max_tecs, launcher.backend.tec_count(launcher.session));
+  return {};
+}
+
+// kLaunch, kCopy: by the session's workers, in the host's memory.
+Status Session::Impl::run_host_work(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan,
+                                    const Step& step) {
+  const unsigned long long* const words = plan.words.data() + step.first_word;
+  const Call call = call_of(plan, step, words, &fault);
+  if (!launch_row(root, program, command)) {
+    run_dma(pool.get(), call);
+    return {};
+  }
+  uint32_t threads = 1;
+  const Context context = {words, step.first_word, 0, 0, 1, backend_error, fault, events};
+  const Launcher launcher = host_session != nullptr ? Launcher{*state.whole->host_kernels.backend, host_session}
+                                                    : Launcher{*state.backend, backend_session};
+  return launch(launcher, program, command, step, context, call, &threads);
+}
+
 // The one way a run ends early for the sake of the data: says which node of the model cannot do what with which value.
 Status Session::Impl::fault_status(uint32_t program, const ModelTables::ScheduledCommand& command,
                                    const aipu_fault_record& found) const {
   ExpressionValues values;
   values.evaluate(root, symbols);
-  const auto faults = items(items(root.programs())[program]->faults());
+  const LaunchRow launch = launch_row(root, program, command);
+  const auto faults = items(launch.rows->faults());
   for (uint32_t i = 0; i < faults.size(); ++i) {
     const fb::Fault& row = *faults[i];
-    if (row.command() != command.index || 1 + int64_t{row.code()} != found.code) continue;
+    if (row.command() != launch.index || 1 + int64_t{row.code()} != found.code) continue;
     if (row.needed() != kNone && values.has_value(row.needed()) && values.value_or_zero(row.needed()) == 0) return {};
     return invalid_argument(fault_text(text(items(root.strings())[row.message()]), found.value, found.limit))
         .context(text(items(root.origins())[row.origin()]));
@@ -542,6 +588,9 @@ Status Session::Impl::run_host(uint32_t program, const ModelTables::ScheduledCom
       return fetch(host, plan, step);
     case fb::HostOp::kText:
       return run_text(host, plan, step);
+    case fb::HostOp::kLaunch:
+    case fb::HostOp::kCopy:
+      return run_host_work(program, command, plan, step);
   }
   return internal_error("a host command that check_model() refuses has been reached");
 }

@@ -64,6 +64,10 @@ struct Session::Impl {
   aipu_backend_services services = {};
   void* backend_session = nullptr;
   uint32_t tecs = 1;
+  // What runs the kernels of the host's part: `backend_session`, unless these have a back end of their own beside a
+  // device.
+  void* host_session = nullptr;
+  uint32_t host_tecs = 1;
   aipu_backend_error backend_error = {};
   aipu_fault_record fault = {};  // empty between commands
 
@@ -75,7 +79,7 @@ struct Session::Impl {
 
   Roots layout;
   std::vector<std::byte*> roots;
-  std::vector<TensorBuffer> arenas;                            // per stage
+  std::vector<TensorBuffer> arenas, host_arenas;               // per stage
   std::vector<std::vector<std::unique_ptr<StagePlan>>> plans;  // per stage, most recently used first
   std::vector<StagePlan*> active;                              // per stage, of the current run
   uint64_t last_plan_id = 0;
@@ -153,6 +157,10 @@ struct Session::Impl {
   // Of a program, by engine: the command whose turn it is.
   using Turns = std::array<uint32_t, 3>;
   bool is_staged() const { return device != nullptr && parent == nullptr; }
+  // Whether a tensor that is no view is in the host's memory beside the device.
+  bool is_on_host(uint32_t tensor) const { return items(root.tensors())[tensor]->memory() == fb::Memory::kHost; }
+  bool is_staged_input(uint32_t i) const { return is_staged() && !is_on_host(items(root.inputs())[i]); }
+  bool is_staged_output(uint32_t i) const { return is_staged() && !is_on_host(items(root.outputs())[i]); }
   Status open_on_device();
   void open_device_tables();
   Status run_on_device(uint32_t program);
@@ -197,6 +205,8 @@ struct Session::Impl {
         pool(caller.pool),
         backend_session(caller.backend_session),
         tecs(caller.tecs),
+        host_session(caller.host_session),
+        host_tecs(caller.host_tecs),
         held_bytes(caller.held_bytes),
         time(caller.time),
         strings(caller.strings),
@@ -204,7 +214,9 @@ struct Session::Impl {
         device(caller.device),
         on_device(caller.on_device) {}
   ~Impl() {
-    if (backend_session != nullptr && parent == nullptr) state.backend->close(backend_session);
+    if (parent != nullptr) return;
+    if (host_session != nullptr) state.whole->host_kernels.backend->close(host_session);
+    if (backend_session != nullptr) state.backend->close(backend_session);
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -228,6 +240,8 @@ struct Session::Impl {
   std::vector<int64_t> given;  // of a body: by its caller
 
   Status open();
+  void open_services();
+  Status open_host_kernels();
   void open_tables();
   Status bind_shapes();
   Status bind_input(size_t index, const TensorView& tensor);
@@ -264,10 +278,20 @@ struct Session::Impl {
   // The same without virtual time and profile.
   Status carry_out(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step,
                    const Context& context, const ::aipu::runtime::Call& call, uint32_t* threads);
+  // A kernel of the model's back end, or of the host's part.
+  struct Launcher {
+    const aipu_backend& backend;
+    void* session;
+  };
+  Status launch(Launcher launcher, uint32_t program, const ModelTables::ScheduledCommand& command, const Step& step,
+                const Context& context, const ::aipu::runtime::Call& call, uint32_t* threads);
+  Status run_host_work(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan,
+                       const Step& step);
   ::aipu::runtime::Call call_of(const StagePlan& plan, const Step& step, const unsigned long long* words,
                                 aipu_fault_record* to) const;
   // Of the tensors of a command, each once; of a copy both ways.
-  static int64_t bytes_of(const ModelTables::ScheduledCommand& command, const ::aipu::runtime::Call& call);
+  int64_t bytes_of(uint32_t program, const ModelTables::ScheduledCommand& command,
+                   const ::aipu::runtime::Call& call) const;
   void open_virtual_time();
   int64_t ready_at(uint32_t program, const ModelTables::ScheduledCommand& command) const;
   void end_at(uint32_t program, const ModelTables::ScheduledCommand& command, int64_t start, int64_t end,

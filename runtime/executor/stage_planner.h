@@ -30,7 +30,7 @@ class StagePlanner {
         meter_(meter),
         plan_(std::make_unique<StagePlan>()),
         values_(values) {
-    roots_ = {items(root_.inputs()).size(), items(root_.outputs()).size()};
+    roots_ = {items(root_.inputs()).size(), items(root_.outputs()).size(), tables_.stage_count};
   }
 
   Result<std::unique_ptr<StagePlan>> run(std::span<const SymbolValue> symbols);
@@ -45,7 +45,7 @@ class StagePlanner {
   uint32_t lane_count(int64_t samples) const;
   Status place_tensors();
   Status place_tensor(uint32_t tensor, Placement* placement) const;
-  Status place_arena();
+  Status place_arena(fb::Memory memory, int64_t* bytes);
   Status fill_commands();
   Status fill_loops();
   Result<Placement> place_of_sample(uint32_t tensor) const;
@@ -55,6 +55,7 @@ class StagePlanner {
   Status fill_left_out(const fb::TecCommand& command, Step* step);
   Status fill_dma(const fb::DmaCommand& command, Step* step);
   Status fill_host(const fb::HostCommand& command, Step* step);
+  Status fill_host_work(const fb::HostCommand& command, Step* step);
   Status fill_call(const fb::Call& call);
   Status fill_text(const fb::TextCall& call);
   void sort_patches();
@@ -91,10 +92,14 @@ class StagePlanner {
   std::string tensor_name(uint32_t tensor) const {
     return str_cat("tensor '", text(items(root_.tensors())[tensor]->name()), "'");
   }
+  bool is_on_host(uint32_t tensor) const {
+    return items(root_.tensors())[tables_.tensor_root[tensor]]->memory() == fb::Memory::kHost;
+  }
   // The place of a tensor that a command uses.
   Result<Placement> place_of(uint32_t tensor) const {
     if (loop_ != nullptr) return place_of_sample(tensor);
-    const Placement& placement = placement_of(tensor);
+    Placement placement = placement_of(tensor);
+    if (for_host_) placement.root = roots_.host_side(placement.root);
     if (placement.known) return placement;
     Placement unused;
     if (tables_.tensor_stage[tensor] == stage_) {
@@ -119,8 +124,7 @@ class StagePlanner {
     plan_->patches.push_back({placement.root, static_cast<uint32_t>(plan_->words.size()), placement.offset + offset});
     plan_->words.push_back(0);
     plan_->extents.push_back(static_cast<uint64_t>(placement.size - offset));
-    const bool is_memory_of_the_run = placement.root >= roots_.output(0) && placement.root != roots_.constants();
-    plan_->writable.push_back(writes && is_memory_of_the_run ? 1 : 0);
+    plan_->writable.push_back(writes && roots_.is_written(placement.root) ? 1 : 0);
   }
 
   const detail::ModelState& model_;
@@ -132,6 +136,7 @@ class StagePlanner {
   const uint32_t lanes_;
   Meter& meter_;
   size_t error_bytes_ = 0;
+  bool for_host_ = false;  // the command that is being filled in is work of the host's
   Roots roots_;
   std::unique_ptr<StagePlan> plan_;
   const ExpressionValues& values_;

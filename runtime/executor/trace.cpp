@@ -38,6 +38,10 @@ std::string_view host_name(fb::HostOp op) {
       return "fetch";
     case fb::HostOp::kText:
       return "text";
+    case fb::HostOp::kLaunch:
+      return "launch";
+    case fb::HostOp::kCopy:
+      return "copy";
   }
   return "?";
 }
@@ -49,18 +53,22 @@ Session::ProfileRow profile_row(const TraceEvent& event) {
   Session::ProfileRow row;
   uint32_t origin = kNone;
   switch (event.command->engine) {
-    case fb::Engine::kTec: {
-      const fb::TecCommand& command = *items(program.tec())[event.command->index];
+    case fb::Engine::kTec:
       row.engine = "tec";
-      row.name = text(model.kernel(command.kernel()).name());
+      origin = items(program.tec())[event.command->index]->origin();
+      break;
+    case fb::Engine::kDma: {
+      const fb::DmaCommand& command = *items(program.dma())[event.command->index];
+      const auto is_on_host = [&](uint32_t tensor) {
+        return items(root.tensors())[model.tables.tensor_root[tensor]]->memory() == fb::Memory::kHost;
+      };
+      row.engine = "dma";
+      row.name = is_on_host(command.destination()) ? "copy to host"
+                 : is_on_host(command.source())    ? "copy from host"
+                                                   : "copy";
       origin = command.origin();
       break;
     }
-    case fb::Engine::kDma:
-      row.engine = "dma";
-      row.name = "copy";
-      origin = items(program.dma())[event.command->index]->origin();
-      break;
     case fb::Engine::kHost: {
       const fb::HostCommand& command = *items(program.host())[event.command->index];
       row.engine = "host";
@@ -69,6 +77,8 @@ Session::ProfileRow profile_row(const TraceEvent& event) {
       break;
     }
   }
+  if (const LaunchRow launch = launch_row(root, event.program, *event.command))
+    row.name = text(model.kernel((*launch).kernel()).name());
   if (origin != kNone) row.origin = text(items(root.origins())[origin]);
   row.command = event.command->index;
   row.sample = event.sample;

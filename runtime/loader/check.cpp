@@ -64,7 +64,7 @@ Status Checker::check_symbols() {
         return bad("symbol ", i, " is extent ", symbol.index(), " of a tensor of rank ", items(tensor.shape()).size());
     } else if (symbol.kind() == fb::SymbolKind::kGiven) {
       if (!is_body_ || symbol.tensor() != 0) return bad("symbol ", i, " is given by a caller, of which there is none");
-    } else if (symbol.kind() == fb::SymbolKind::kTecCount) {
+    } else if (symbol.kind() == fb::SymbolKind::kTecCount || symbol.kind() == fb::SymbolKind::kHostTecCount) {
       if (symbol.tensor() != 0 || symbol.index() != 0)
         return bad("symbol ", i, " is the number of TECs, but refers to a tensor");
     } else {
@@ -87,6 +87,11 @@ Status Checker::check_tensors() {
       return bad(tensor_text(model_, i), " of a body has texts, which only inputs and outputs of the model can have");
     if (tensor.kind() > fb::TensorKind::MAX)
       return bad(tensor_text(model_, i), " has the unknown kind ", static_cast<int>(tensor.kind()));
+    if (tensor.memory() > fb::Memory::MAX ||
+        (tensor.memory() == fb::Memory::kHost &&
+         (is_body_ ? tensor.kind() != fb::TensorKind::kArena
+                   : tensor.kind() == fb::TensorKind::kConstant || tensor.kind() == fb::TensorKind::kView)))
+      return bad(tensor_text(model_, i), " cannot be in memory ", static_cast<int>(tensor.memory()));
     const auto shape = items(tensor.shape());
     if (shape.size() > kMaxRank) return bad(tensor_text(model_, i), " has rank ", shape.size(), "; at most ", kMaxRank);
     for (uint32_t k = 0; k < shape.size(); ++k) {
@@ -107,9 +112,10 @@ Status Checker::check_tensors() {
         return bad(tensor_text(model_, i), " is used last (", tensor.last_use(), ") before it is used first (",
                    tensor.first_use(), ")");
       if (tensor.in_place_of() != kNone &&
-          (tensor.in_place_of() >= tensor_count_ || tensors[tensor.in_place_of()]->kind() != fb::TensorKind::kArena)) {
+          (tensor.in_place_of() >= tensor_count_ || tensors[tensor.in_place_of()]->kind() != fb::TensorKind::kArena ||
+           tensors[tensor.in_place_of()]->memory() != tensor.memory())) {
         return bad(tensor_text(model_, i), " is in place of tensor ", tensor.in_place_of(),
-                   ", which is no arena tensor");
+                   ", which is no arena tensor of its memory");
       }
     }
   }
@@ -160,6 +166,9 @@ Status Checker::check_kernels() {
   if (role_ != Role::kOutermost &&
       (kernels.size() + items(model_.sections()).size() + items(model_.entries()).size() != 0))
     return bad("it has kernels, sections or entries of its own");
+  const fb::HostPart* const host_part = model_.host_part();
+  if (host_part != nullptr && (role_ != Role::kOutermost || host_part->first_kernel() > kernels.size()))
+    return bad("it has a host part that begins with kernel ", host_part->first_kernel(), " of ", kernels.size());
   if (model_.tec_count() > kMaxTecs) return bad("the model wants ", model_.tec_count(), " TECs; at most ", kMaxTecs);
   if (model_.core_count() == 0 || model_.tec_count() % model_.core_count() != 0)
     return bad("it has ", model_.tec_count(), " TECs in ", model_.core_count(), " cores");

@@ -8,6 +8,7 @@
 //  - programs form a tree below programs[0], of bounded depth;
 //  - a command only uses expressions whose symbols are bound before it, and arena memory within its planned lifetime;
 //  - nothing writes to inputs or constants; constants lie within their section;
+//  - kernels of the device and of the host beside it get no addresses of each other's memory;
 //  - calls fit the bodies that they run: numbers, types and ranks of inputs and results; each body is a model for which
 //    all of this holds, and belongs to one call, which one command runs;
 //  - each entry is a model for which all of this holds, with kernels and constants of the outermost one, and has a name

@@ -61,6 +61,12 @@ Status Checker::check_tensor_use(const CommandPlace& place, uint32_t tensor, boo
   if (writes && (memory.kind() == fb::TensorKind::kInput || memory.kind() == fb::TensorKind::kConstant)) {
     return bad(place.text(), " writes to ", tensor_text(model_, tensor), ", which is read-only");
   }
+  const bool is_on_host = memory.memory() == fb::Memory::kHost;
+  const bool is_on_both =
+      memory.kind() == fb::TensorKind::kConstant || (memory.kind() == fb::TensorKind::kInput && !is_body_);
+  if (is_on_host ? !place.reaches_host : !place.reaches_device && !is_on_both)
+    return bad(place.text(), " uses ", tensor_text(model_, tensor), ", which is in ",
+               is_on_host ? "the host's memory" : "the device's");
   if (memory.kind() == fb::TensorKind::kArena &&
       (place.sequence < memory.first_use() || place.sequence > memory.last_use())) {
     return bad(place.text(), " (sequence ", place.sequence, ") uses ", tensor_text(model_, tensor),
@@ -73,6 +79,10 @@ Status Checker::check_tec(const CommandPlace& place, const fb::TecCommand& comma
   const auto kernels = items(file_.root().kernels());
   if (command.kernel() >= kernels.size())
     return bad(place.text(), " runs kernel ", command.kernel(), " of ", kernels.size());
+  const fb::HostPart* const host_part = file_.root().host_part();
+  const bool is_of_host = host_part != nullptr && command.kernel() >= host_part->first_kernel();
+  if (is_of_host != place.reaches_host)
+    return bad(place.text(), " runs kernel ", command.kernel(), ", which is ", is_of_host ? "" : "not ", "the host's");
   const fb::Kernel& kernel = *kernels[command.kernel()];
   const auto arguments = items(model_.arguments());
   if (command.argument_count() != kernel.argument_count()) {
@@ -106,9 +116,15 @@ Status Checker::check_tec(const CommandPlace& place, const fb::TecCommand& comma
   return check_origin(place, command.origin());
 }
 
+// Both ends of what the DMA engine copies are not the host's: a device need not do that.
 Status Checker::check_dma(const CommandPlace& place, const fb::DmaCommand& command) {
   AIPU_RETURN_IF_ERROR(check_tensor_use(place, command.destination(), true));
   AIPU_RETURN_IF_ERROR(check_tensor_use(place, command.source(), false));
+  const auto is_on_host = [&](uint32_t tensor) {
+    return items(model_.tensors())[tables_.tensor_root[tensor]]->memory() == fb::Memory::kHost;
+  };
+  if (place.reaches_device && is_on_host(command.destination()) && is_on_host(command.source()))
+    return bad(place.text(), " copies within the host's memory");
   for (const uint32_t expression : {command.destination_offset(), command.source_offset(), command.width(),
                                     command.times(), command.destination_stride(), command.source_stride()}) {
     AIPU_RETURN_IF_ERROR(check_expression_use(place, expression));
@@ -117,12 +133,40 @@ Status Checker::check_dma(const CommandPlace& place, const fb::DmaCommand& comma
   return check_origin(place, command.origin());
 }
 
+// Rows have the sequence of their command, so that all that is said of them is checked as of commands.
+Status Checker::check_host_work(CommandPlace place, const fb::HostCommand& command) {
+  if (file_.root().host_part() == nullptr || model_.host_work() == nullptr)
+    return bad(place.text(), " has work for a host, of which there is none");
+  const fb::Program& work = *model_.host_work();
+  const bool launches = command.op() == fb::HostOp::kLaunch;
+  uint32_t& next = launches ? launches_used_ : copies_used_;
+  const uint32_t count = launches ? items(work.tec()).size() : items(work.dma()).size();
+  if (command.a() != next || next >= count)
+    return bad(place.text(), " does row ", command.a(), " of the host's work, in place of ", next, " of ", count);
+  ++next;
+  place.reaches_device = false;
+  place.reaches_host = true;
+  const uint32_t sequence =
+      launches ? items(work.tec())[command.a()]->sequence() : items(work.dma())[command.a()]->sequence();
+  if (sequence != place.sequence) return bad(place.text(), " and its work have unlike sequence numbers");
+  if (!launches) return check_dma(place, *items(work.dma())[command.a()]);
+  AIPU_RETURN_IF_ERROR(check_tec(place, *items(work.tec())[command.a()]));
+  return check_needed(place, work, command.a());
+}
+
 Status Checker::check_host(const CommandPlace& place, const fb::HostCommand& command) {
   switch (command.op()) {
-    case fb::HostOp::kBindSymbols:
+    case fb::HostOp::kBindSymbols: {
+      CommandPlace anywhere = place;
+      anywhere.reaches_host = true;
       for (uint32_t s = command.a(); s < command.a() + command.b(); ++s) {
-        AIPU_RETURN_IF_ERROR(check_tensor_use(place, items(model_.symbols())[s]->tensor(), false));
+        AIPU_RETURN_IF_ERROR(check_tensor_use(anywhere, items(model_.symbols())[s]->tensor(), false));
       }
+      break;
+    }
+    case fb::HostOp::kLaunch:
+    case fb::HostOp::kCopy:
+      AIPU_RETURN_IF_ERROR(check_host_work(place, command));
       break;
     case fb::HostOp::kCheck:
       AIPU_RETURN_IF_ERROR(check_expression_use(place, command.a()));
@@ -172,53 +216,65 @@ Status Checker::check_host(const CommandPlace& place, const fb::HostCommand& com
   return check_origin(place, command.origin());
 }
 
-Status Checker::check_faults(uint32_t program) const {
-  const auto tec = items(items(model_.programs())[program]->tec());
-  const auto faults = items(items(model_.programs())[program]->faults());
+Status Checker::check_faults(const fb::Program& program, std::string_view where) const {
+  const auto tec = items(program.tec());
+  const auto faults = items(program.faults());
   for (uint32_t i = 0; i < faults.size(); ++i) {
     const fb::Fault& fault = *faults[i];
     if (fault.command() >= tec.size() || fault.message() >= items(model_.strings()).size() ||
         fault.origin() >= items(model_.origins()).size()) {
-      return bad("program ", program, ", fault ", i, " refers to a command, message or origin that is not there");
+      return bad(where, ", fault ", i, " refers to a command, message or origin that is not there");
     }
     if (fault.needed() != kNone) {
       const uint32_t sequence = tec[fault.command()]->sequence();
-      const CommandPlace place = {program, fb::Engine::kTec, fault.command(), sequence, stage_of_sequence(sequence)};
-      AIPU_RETURN_IF_ERROR(check_expression_use(place, fault.needed()));
+      if (!expression_exists(fault.needed()) || tables_.expression_stage[fault.needed()] > stage_of_sequence(sequence))
+        return bad(where, ", fault ", i, " uses expression ", fault.needed(), " before its symbols are bound");
     }
     const auto key = [](const fb::Fault& row) { return std::pair(row.command(), row.code()); };
-    if (i > 0 && key(*faults[i - 1]) >= key(fault)) return bad("program ", program, ", fault ", i, " is out of order");
+    if (i > 0 && key(*faults[i - 1]) >= key(fault)) return bad(where, ", fault ", i, " is out of order");
   }
   return {};
+}
+
+// What is said beside the launches of a program.
+Status Checker::check_tec_rows(const fb::Program& program, std::string_view where) const {
+  const uint32_t count = items(program.tec()).size();
+  const auto operations = items(program.tec_operations());
+  if (operations.size() != 0 && operations.size() != count)
+    return bad(where, " has operation counts for ", operations.size(), " of ", count, " tec commands");
+  for (uint32_t i = 0; i < operations.size(); ++i) {
+    if (operations[i] != kNone && !expression_exists(operations[i]))
+      return bad(where, " counts operations by expression ", operations[i], " of ", expression_count_);
+  }
+  const uint32_t needed = items(program.tec_needed()).size();
+  if (needed != 0 && needed != count)
+    return bad(where, " says of ", needed, " of ", count, " tec commands when they are needed");
+  return check_faults(program, where);
+}
+
+Status Checker::check_needed(const CommandPlace& place, const fb::Program& program, uint32_t index) const {
+  const auto needed = items(program.tec_needed());
+  if (index >= needed.size() || needed[index] == kNone) return {};
+  return check_expression_use(place, needed[index]);
 }
 
 Status Checker::check_commands() {
   const auto programs = items(model_.programs());
   call_commands_.resize(items(model_.calls()).size());
+  if (model_.host_work() != nullptr) AIPU_RETURN_IF_ERROR(check_tec_rows(*model_.host_work(), "the host's work"));
   for (uint32_t p = 0; p < programs.size(); ++p) {
     const auto tec = items(programs[p]->tec());
-    const auto operations = items(programs[p]->tec_operations());
-    if (operations.size() != 0 && operations.size() != tec.size()) {
-      return bad("program ", p, " has operation counts for ", operations.size(), " of ", tec.size(), " tec commands");
-    }
-    for (uint32_t i = 0; i < operations.size(); ++i) {
-      if (operations[i] != kNone && !expression_exists(operations[i])) {
-        return bad("program ", p, " counts operations by expression ", operations[i], " of ", expression_count_);
-      }
-    }
-    AIPU_RETURN_IF_ERROR(check_faults(p));
-    const auto needed = items(programs[p]->tec_needed());
-    if (needed.size() != 0 && needed.size() != tec.size())
-      return bad("program ", p, " says of ", needed.size(), " of ", tec.size(), " tec commands when they are needed");
+    AIPU_RETURN_IF_ERROR(check_tec_rows(*programs[p], str_cat("program ", p)));
     for (uint32_t i = 0; i < tec.size(); ++i) {
       const CommandPlace place = {p, fb::Engine::kTec, i, tec[i]->sequence(), stage_of_sequence(tec[i]->sequence())};
       AIPU_RETURN_IF_ERROR(check_tec(place, *tec[i]));
-      if (i < needed.size() && needed[i] != kNone) AIPU_RETURN_IF_ERROR(check_expression_use(place, needed[i]));
+      AIPU_RETURN_IF_ERROR(check_needed(place, *programs[p], i));
     }
     const auto dma = items(programs[p]->dma());
     for (uint32_t i = 0; i < dma.size(); ++i) {
+      const uint32_t sequence = dma[i]->sequence();
       AIPU_RETURN_IF_ERROR(
-          check_dma({p, fb::Engine::kDma, i, dma[i]->sequence(), stage_of_sequence(dma[i]->sequence())}, *dma[i]));
+          check_dma({p, fb::Engine::kDma, i, sequence, stage_of_sequence(sequence), true, true}, *dma[i]));
     }
     const auto host = items(programs[p]->host());
     for (uint32_t i = 0; i < host.size(); ++i) {
@@ -290,6 +346,7 @@ Status Checker::check_batch_loops() {
   const auto tensors = items(model_.tensors());
   const auto& order = tables_.programs[0];
   tables_.loop_of_tensor.assign(tensor_count_, kNone);
+  if (loops.size() > 0 && file_.root().host_part() != nullptr) return bad("it has batch loops beside a host part");
   uint32_t free_from = 0;  // position
   for (uint32_t i = 0; i < loops.size(); ++i) {
     const fb::BatchLoop& loop = *loops[i];

@@ -22,6 +22,8 @@ struct CommandPlace {
   uint32_t index;
   uint32_t sequence;
   uint32_t stage;
+  // Whose memory it can reach; what copies between the two reaches both.
+  bool reaches_device = true, reaches_host = false;
 
   std::string text() const {
     return str_cat("program ", program, ", ",
@@ -74,8 +76,11 @@ class Checker {
   Status check_tensor_use(const CommandPlace& place, uint32_t tensor, bool writes) const;
   Status check_tec(const CommandPlace& place, const fb::TecCommand& command);
   Status check_dma(const CommandPlace& place, const fb::DmaCommand& command);
+  Status check_host_work(CommandPlace place, const fb::HostCommand& command);
   Status check_host(const CommandPlace& place, const fb::HostCommand& command);
-  Status check_faults(uint32_t program) const;
+  Status check_tec_rows(const fb::Program& program, std::string_view where) const;
+  Status check_faults(const fb::Program& program, std::string_view where) const;
+  Status check_needed(const CommandPlace& place, const fb::Program& program, uint32_t index) const;
   Status check_origin(const CommandPlace& place, uint32_t origin) const;
 
   bool expression_exists(uint32_t id) const { return id < expression_count_; }
@@ -107,7 +112,8 @@ class Checker {
   uint32_t tensor_count_ = 0;
   // Each command has rows of its own, or a small file could describe commands of any total size.
   uint64_t waits_used_ = 0, arguments_used_ = 0;
-  std::vector<uint32_t> stage_starts_;  // sequence numbers of the BindSymbols commands, ascending
+  uint32_t launches_used_ = 0, copies_used_ = 0;  // rows of host_work
+  std::vector<uint32_t> stage_starts_;            // sequence numbers of the BindSymbols commands, ascending
   struct Call {
     uint32_t sequence, caller, callee;
   };

@@ -103,7 +103,54 @@ TEST(Checker, FindsSymbolsThatAreUsedBeforeTheyAreBound) {
   EXPECT_THAT(complaint(unbound), HasSubstr("before it is bound"));
 }
 
-// Random models of kernels and copies over small tensors of a few sizes, some in place, some views.
+// `a` on the device, `b` on the host, `c` on the device again.
+Plan two_memories() {
+  HandMade model;
+  const auto x = model.input("x", {4});
+  const auto a = model.kernel("Relu", {x}, "a");
+  const auto b = model.kernel("Add", {a, x}, "b");
+  model.groups.back().group.target = 1;
+  const auto c = model.kernel("Relu", {b}, "c");
+  const auto d = model.kernel("Relu", {b}, "d");
+  model.output(c, "y");
+  model.output(d, "z");
+  return std::move(model.plan()).value();
+}
+
+TEST(Checker, FindsMemoryOfTheOtherSide) {
+  const Plan plan = two_memories();
+  ASSERT_EQ(complaint(plan), "") << print_plan(plan);
+  const std::string text = print_commands(plan);
+  EXPECT_THAT(text, HasSubstr("#1 dma[0] copy t3:a <- t2:a width 16 waits tec[0]")) << print_plan(plan);
+  EXPECT_THAT(text, HasSubstr("host[0] launch h000_map__b(t3:a, t0:x, &")) << print_plan(plan);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 7) << "one copy each way, for both readers of b\n" << text;
+  Plan wrong = plan;
+  wrong.host_launches[0].arguments[0].index = 2;
+  EXPECT_THAT(complaint(wrong), HasSubstr("uses 'a', which is in the device's"));
+  wrong = plan;
+  std::get<TecBody>(wrong.programs[0].commands[0].body).arguments[1].index = 3;
+  EXPECT_THAT(complaint(wrong), HasSubstr("uses 'a', which is in the host's memory"));
+  wrong = plan;
+  wrong.host_launches[0].kernel = 0;
+  EXPECT_THAT(complaint(wrong), HasSubstr("launches a kernel of the other target"));
+  wrong = plan;
+  std::get<TecBody>(wrong.programs[0].commands[0].body).kernel = wrong.first_host_kernel;
+  EXPECT_THAT(complaint(wrong), HasSubstr("launches a kernel of the other target"));
+  wrong = plan;
+  std::get<HostBody>(wrong.programs[0].commands[2].body).a = 9;
+  EXPECT_THAT(complaint(wrong), HasSubstr("the host's work is out of range"));
+  wrong = plan;
+  wrong.programs[0].commands[2].waits.clear();
+  EXPECT_THAT(complaint(wrong), HasSubstr("does not wait for #1 dma[0]"));
+  const auto recording = record_plan(plan);
+  ASSERT_TRUE(recording.ok()) << recording.status().message();
+  ASSERT_EQ(recording->host_work.tec.size(), 1u);
+  EXPECT_EQ(recording->host_work.tec[0].sequence, plan.programs[0].commands[2].sequence);
+  EXPECT_EQ(recording->programs[0].host[0].a, 0u);
+}
+
+// Random models of kernels and copies over small tensors of a few sizes, some in place, some views; every other one
+// with a host that computes a third of it.
 class RandomPlans : public ::testing::TestWithParam<int> {};
 
 TEST_P(RandomPlans, EveryWaitIsEnoughAndNeeded) {
@@ -139,6 +186,7 @@ TEST_P(RandomPlans, EveryWaitIsEnoughAndNeeded) {
         values.push_back(model.kernel("Relu", {recent()}, name, pick(2) == 0));
         break;
     }
+    if (GetParam() % 2 == 1 && pick(3) == 0) model.groups.back().group.target = 1;
   }
   model.output(values.back(), "y");
   model.output(values[values.size() - 2], "w");

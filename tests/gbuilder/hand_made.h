@@ -114,17 +114,30 @@ class HandMade {
   Result<Plan> plan() {
     PlanInput input;
     const tir::Target target = *tir::find_target("host-baseline");
-    KernelTable table(target);
+    // Groups with target 1 are those of a host beside the device.
+    KernelTable table(target), host_table(target, 'h');
+    bool has_host = false;
     for (const PlannedGroup& planned : groups) {
+      has_host = has_host || planned.group.target == 1;
       auto& rows = input.kernel_of.emplace_back();
       for (const kernels::Launch& launch : planned.implementation.launches) {
         const auto* kernel = std::get_if<kernels::KernelLaunch>(&launch);
-        rows.push_back(kernel == nullptr ? kNone : table.add(kernel->kernel, graph.node(planned.group.anchor).origins));
+        KernelTable& own = planned.group.target == 1 ? host_table : table;
+        rows.push_back(kernel == nullptr ? kNone : own.add(kernel->kernel, graph.node(planned.group.anchor).origins));
       }
     }
     input.graph = &graph;
     input.groups = groups;
     input.kernels = std::move(table).take();
+    if (has_host) {
+      input.host_target = "host-baseline";
+      input.first_host_kernel = static_cast<uint32_t>(input.kernels.size());
+      for (PlanKernel& kernel : std::move(host_table).take()) input.kernels.push_back(std::move(kernel));
+      for (size_t g = 0; g < groups.size(); ++g) {
+        for (uint32_t& row : input.kernel_of[g])
+          row += row == kNone || groups[g].group.target == 0 ? 0 : input.first_host_kernel;
+      }
+    }
     input.target = "host-baseline";
     input.batch_loops = batch_loops;
     return make_plan(std::move(input));

@@ -1,4 +1,5 @@
 #include "graph/partition/claim.h"
+#include "graph/partition/crossings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -83,6 +84,80 @@ TEST(Partition, PreferredClaimersGetWhatTheyWant) {
   const auto groups = partition(*graph, claimers, {"host"}, preferred);
   ASSERT_TRUE(groups.ok()) << groups.status().message();
   EXPECT_EQ(text_of(*graph, *groups), "ours: a | theirs: b | ours: c");
+}
+
+std::string targets_of(const Graph& graph, const std::vector<Group>& groups) {
+  std::string text;
+  for (const Group& group : groups) {
+    text += str_cat(text.empty() ? "" : " | ", group.target, ":");
+    for (const NodeId id : group.nodes) text += str_cat(' ', graph.value(graph.node(id).outputs[0]).name);
+  }
+  return text;
+}
+
+// What the first target refuses loses nodes from its end, and goes to the next one if nothing is left.
+TEST(Partition, TargetsGetWhatTheyAccept) {
+  const auto graph = parse(kChain);
+  const Fake all = chain("all", "*", 1, 9);
+  const Claimer* const claimers[] = {&all};
+  PartitionTarget targets[] = {{{"npu"}}, {{"host"}}};
+  const auto groups_for = [&](std::string_view refused) {
+    targets[0].accepts = [&graph, refused](const Group& group) -> Status {
+      for (const NodeId id : group.nodes) {
+        if (graph->value(graph->node(id).outputs[0]).name == refused) return unsupported("not this one");
+      }
+      EXPECT_EQ(group.outputs.size(), 1u);
+      return {};
+    };
+    const auto groups = partition_for_targets(*graph, claimers, targets);
+    return groups.ok() ? targets_of(*graph, *groups) : groups.status().message();
+  };
+  EXPECT_EQ(groups_for("none"), "0: a b c");
+  EXPECT_EQ(groups_for("c"), "0: a b | 1: c");
+  EXPECT_EQ(groups_for("b"), "0: a | 1: b | 0: c");
+  targets[0].left_to_others = {graph->value(graph->outputs()[0].value).producer};
+  EXPECT_EQ(groups_for("b"), "0: a | 1: b c");
+  const auto alone = partition_for_targets(*graph, claimers, std::span(targets).first(1));
+  ASSERT_FALSE(alone.ok());
+  EXPECT_THAT(alone.status().message(), HasSubstr("all: not this one"));
+}
+
+// A chain of cheap nodes between two of the other target's goes along, if less crosses that way.
+TEST(Partition, CheapNodesMoveWhereLessCrosses) {
+  const auto graph = parse(R"(graph "g" {
+  input %x: float32[64,64]
+  const %w = float32[64,64] iota
+  %a = MatMul(%x, %w)
+  %b = Exp(%a)
+  %c = Neg(%b)
+  %d = Abs(%c)
+  %e = Exp(%d)
+  %f = Neg(%e)
+  %g = MatMul(%f, %w)
+  output "g" = %g
+})");
+  const Fake one = chain("one", "*", 1, 1);
+  const Claimer* const claimers[] = {&one};
+  PartitionTarget targets[] = {{{"npu"}}, {{"host"}}};
+  targets[0].accepts = [&](const Group& group) {
+    return graph->node(group.anchor).op == "Exp" ? unsupported("no exponentials") : Status();
+  };
+  auto groups = partition_for_targets(*graph, claimers, targets);
+  ASSERT_TRUE(groups.ok()) << groups.status().message();
+  EXPECT_EQ(targets_of(*graph, *groups), "0: a | 1: b | 0: c | 0: d | 1: e | 0: f | 0: g");
+  EXPECT_EQ(find_crossings(*graph, *groups, false).size(), 4u);
+  const std::vector<NodeId> moved = nodes_to_move(*graph, *groups, false);
+  targets[0].left_to_others = {moved.begin(), moved.end()};
+  groups = partition_for_targets(*graph, claimers, targets);
+  ASSERT_TRUE(groups.ok()) << groups.status().message();
+  EXPECT_EQ(targets_of(*graph, *groups), "0: a | 1: b | 1: c | 1: d | 1: e | 0: f | 0: g");
+  const auto crossings = find_crossings(*graph, *groups, false);
+  ASSERT_EQ(crossings.size(), 2u);
+  EXPECT_EQ(crossings[0].to, 1u);
+  EXPECT_EQ(crossings[1].to, 0u);
+  EXPECT_EQ(crossing_cost(*graph, crossings[0].value), kCrossingStartBytes + 64 * 64 * 4);
+  // In a body the input is on the device, and so is the output.
+  EXPECT_EQ(find_crossings(*graph, *groups, true).size(), 2u);
 }
 
 TEST(Partition, BestScoreWinsAndTiesGoToTheFirst) {

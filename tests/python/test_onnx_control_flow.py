@@ -23,7 +23,7 @@ def check(text, *feeds, rtol=1e-5):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    for target in ("host", "X2_1204"):
+    for target in ("host", "X2_1204", "X2_1204+host"):
         aipu.build(model, "m.aipu.bin", target=target)
         loaded = aipu.load("m.aipu.bin")
         for feed in feeds:

@@ -13,7 +13,7 @@ def state(seed):
     return np.random.RandomState(seed)
 
 
-@pytest.mark.parametrize("target", ["host", "X2_1204"])
+@pytest.mark.parametrize("target", ["host", "X2_1204", "X2_1204+host"])
 def test_the_numbers_are_those_of_numpy(tmp_path, target):
     family = Family(opset=22)
     like = np.zeros((3, 5), np.float32)

@@ -6,7 +6,7 @@ import pytest
 from onnx_family import Family
 from onnx_text import node, write_model
 
-BOTH = pytest.mark.parametrize("target", ["host", "X2_1204"])
+BOTH = pytest.mark.parametrize("target", ["host", "X2_1204", "X2_1204+host"])
 
 
 @pytest.fixture

@@ -62,7 +62,9 @@ def moves(random):
     return family
 
 
-@pytest.mark.parametrize("backend, target", [(None, "host"), ("interp", "host"), (None, "X2_1204")])
+@pytest.mark.parametrize(
+    "backend, target", [(None, "host"), ("interp", "host"), (None, "X2_1204"), (None, "X2_1204+host")]
+)
 def test_moves_and_comparisons(tmp_path, random, backend, target):
     moves(random).check(tmp_path, backend, target=target)
 

@@ -109,13 +109,14 @@ TEST(Entries, AreCheckedAsTheFirstIs) {
     return Model::from_bytes(b.build()).status().message();
   };
   EXPECT_EQ(problem([](ModelBuilder&) {}), "");
-  EXPECT_THAT(problem([](ModelBuilder& b) { b.entries[0].inputs = {99}; }), HasSubstr("entry 'two': input 0 is tensor"));
+  EXPECT_THAT(problem([](ModelBuilder& b) { b.entries[0].inputs = {99}; }),
+              HasSubstr("entry 'two': input 0 is tensor"));
   EXPECT_THAT(problem([](ModelBuilder& b) { b.entries[0].tensors[1].offset_bytes = 320; }),
               HasSubstr("entry 'two': constant tensor 1 'w' is outside of the constants"));
   EXPECT_THAT(problem([](ModelBuilder& b) {
                 fb::TecCommand& command = b.entries[0].programs[0].tec[0];
-                command = fb::TecCommand(command.sequence(), 2, command.first_argument(), command.argument_count(), 0, 0,
-                                         command.max_tecs(), command.origin());
+                command = fb::TecCommand(command.sequence(), 2, command.first_argument(), command.argument_count(), 0,
+                                         0, command.max_tecs(), command.origin());
               }),
               HasSubstr("runs kernel 2 of 2"));
   EXPECT_THAT(problem([](ModelBuilder& b) { b.entries[0].kernel(test::add_kernel()); }),

@@ -328,6 +328,64 @@ TEST(Loader, NamesWhatIsWrong) {
   }
 }
 
+// The host computes `a` in its own memory, and a copy brings it to the device's `y`.
+ModelBuilder two_memories() {
+  ModelBuilder b;
+  const uint32_t zero = b.constant(0), one = b.constant(1), four = b.constant(4), bytes = b.constant(16);
+  const uint32_t x = b.tensor("x", DType::kF32, {four}, fb::TensorKind::kInput);
+  const uint32_t a = b.tensor("a", DType::kF32, {four}, fb::TensorKind::kArena);
+  const uint32_t y = b.tensor("y", DType::kF32, {four}, fb::TensorKind::kOutput);
+  b.tensors[a].memory = fb::Memory::kHost;
+  b.kernel({"device_kernel", {true, true}});
+  b.first_host_kernel = b.kernel({"host_kernel", {true, true}});
+  b.arguments = {ModelBuilder::pointer(x, false, zero), ModelBuilder::pointer(a, true, zero)};
+  b.host_work.tec = {tec(b.next_sequence, 1, 0, 2, one)};
+  b.host(fb::HostOp::kLaunch, 0, 0, 0, 0, {});
+  b.copy(y, zero, a, zero, bytes, one, zero, zero, 0, {fb::Wait(fb::Engine::kHost, 0)});
+  return b;
+}
+
+TEST(Loader, EachSideHasItsMemory) {
+  ASSERT_EQ(problem(two_memories()), "");
+  const auto also_launch = [](ModelBuilder& b, uint32_t kernel, uint32_t tensor) {
+    b.launch(kernel, {ModelBuilder::pointer(0, false, 0), ModelBuilder::pointer(tensor, true, 0)}, 1);
+  };
+  const Edit edits[] = {
+      {"tec command 0 runs kernel 1, which is the host's", [=](auto& b) { also_launch(b, 1, 2); }},
+      {"tec command 0 uses tensor 1 'a', which is in the host's memory", [=](auto& b) { also_launch(b, 0, 1); }},
+      {"host command 0 runs kernel 0, which is not the host's",
+       [](auto& b) { b.host_work.tec = {tec(1, 0, 0, 2, 1)}; }},
+      {"host command 0 uses tensor 2 'y', which is in the device's",
+       [](auto& b) { b.arguments[1] = ModelBuilder::pointer(2, true, 0); }},
+      {"copies within the host's memory", [](auto& b) { b.tensors[2].memory = fb::Memory::kHost; }},
+      {"cannot be in memory 7", [](auto& b) { b.tensors[1].memory = static_cast<fb::Memory>(7); }},
+      {"cannot be in memory 1",
+       [](auto& b) {
+         b.tensors[1].kind = fb::TensorKind::kView;
+         b.tensors[1].base = 2;
+       }},
+      {"has work for a host, of which there is none", [](auto& b) { b.host_work = {}; }},
+      {"has work for a host, of which there is none", [](auto& b) { b.first_host_kernel = kNone; }},
+      {"begins with kernel 9 of 2", [](auto& b) { b.first_host_kernel = 9; }},
+      {"does row 0 of the host's work, in place of 1 of 1",
+       [](auto& b) { b.host(fb::HostOp::kLaunch, 0, 0, 0, 0, {}); }},
+      {"have unlike sequence numbers", [](auto& b) { b.host_work.tec = {tec(7, 1, 0, 2, 1)}; }},
+      {"writes to tensor 0 'x', which is read-only",
+       [](auto& b) { b.arguments[1] = ModelBuilder::pointer(0, true, 0); }},
+      {"the host's work has operation counts for 3 of 1",
+       [](auto& b) {
+         b.host_work.tec_operations = {0, 0, 0};
+       }},
+      {"symbol 0 is the number of TECs, but refers to a tensor",
+       [](auto& b) { b.symbol("n", 0, 1, fb::SymbolKind::kHostTecCount); }},
+  };
+  for (const Edit& edit : edits) {
+    ModelBuilder b = two_memories();
+    edit.edit(b);
+    EXPECT_THAT(problem(b), HasSubstr(edit.message));
+  }
+}
+
 TEST(Loader, CallsFitTheirBodies) {
   ASSERT_EQ(problem(test::loop_model()), "");
   struct Edit {

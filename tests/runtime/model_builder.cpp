@@ -76,7 +76,7 @@ flatbuffers::Offset<fb::Model> ModelBuilder::table(
     const auto shape = builder.CreateVector(row.shape);
     tensor_rows.push_back(fb::CreateTensor(builder, name, static_cast<uint8_t>(row.dtype), shape, row.size_bytes,
                                            row.kind, row.offset_bytes, row.base, row.view_offset, row.first_use,
-                                           row.last_use, row.in_place_of));
+                                           row.last_use, row.in_place_of, false, row.memory));
   }
   std::vector<flatbuffers::Offset<fb::Kernel>> kernel_rows;
   for (const KernelRow& row : kernels) {
@@ -93,15 +93,22 @@ flatbuffers::Offset<fb::Model> ModelBuilder::table(
                                            row.reports_faults, addressable, is_signed));
   }
   std::vector<flatbuffers::Offset<fb::Program>> program_rows;
-  for (const ProgramRow& row : programs) {
+  const auto program_of = [&](const ProgramRow& row) {
     const auto tec = builder.CreateVectorOfStructs(row.tec);
     const auto dma = builder.CreateVectorOfStructs(row.dma);
     const auto host_commands = builder.CreateVectorOfStructs(row.host);
     const auto operations = row.tec_operations.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint32_t>>()
                                                        : builder.CreateVector(row.tec_operations);
     const auto faults = builder.CreateVectorOfStructs(row.faults);
-    program_rows.push_back(fb::CreateProgram(builder, tec, dma, host_commands, operations, faults));
-  }
+    return fb::CreateProgram(builder, tec, dma, host_commands, operations, faults);
+  };
+  for (const ProgramRow& row : programs) program_rows.push_back(program_of(row));
+  const bool has_host = first_host_kernel != kNone;
+  const auto host_part = has_host
+                             ? fb::CreateHostPartDirect(builder, "host-baseline", "host", nullptr, first_host_kernel)
+                             : flatbuffers::Offset<fb::HostPart>();
+  const bool has_work = !host_work.tec.empty() || !host_work.dma.empty();
+  const auto work = has_work ? program_of(host_work) : flatbuffers::Offset<fb::Program>();
   const auto producer = builder.CreateString("test");
   const auto name = builder.CreateString("model");
   const auto target_text = builder.CreateString(target);
@@ -176,7 +183,7 @@ flatbuffers::Offset<fb::Model> ModelBuilder::table(
                          expression_list, symbol_list, tensor_list, input_list, output_list, kernel_list, argument_list,
                          wait_list, program_list, strings_list, origin_list, false, loop_list, call_list, all_bodies,
                          backend_text, description_text, property_list, tensor_lists, costs, text_list, pool, 1,
-                         entry_text, all_entries);
+                         entry_text, all_entries, host_part, work);
 }
 
 std::vector<std::byte> ModelBuilder::build() const {

@@ -24,6 +24,7 @@ struct TensorRow {
   uint32_t base = 0, view_offset = 0;
   uint32_t first_use = 0, last_use = 1000000;
   uint32_t in_place_of = kNone;
+  fb::Memory memory = fb::Memory::kDevice;
 };
 
 struct SymbolRow {
@@ -108,9 +109,11 @@ struct ModelBuilder {
   std::string description;
   std::vector<std::pair<std::string, std::string>> properties;
   std::vector<ListRow> lists;
-  std::vector<ModelBuilder> bodies;   // without sections and kernels
-  std::string entry_name;             // "": absent
-  std::vector<ModelBuilder> entries;  // further models of the file, without sections and kernels too
+  std::vector<ModelBuilder> bodies;    // without sections and kernels
+  std::string entry_name;              // "": absent
+  std::vector<ModelBuilder> entries;   // further models of the file, without sections and kernels too
+  uint32_t first_host_kernel = kNone;  // none: the file has no host part
+  ProgramRow host_work;
   uint32_t next_sequence = 1;
 
   uint32_t constant(int64_t value) { return expression(fb::ExpressionOp::kConstant, 0, 0, 0, value); }
