@@ -87,8 +87,8 @@ thread_local std::vector<Assumption>* assumptions = nullptr;
 namespace {
 
 // Symbols that have got a value since the node was added are replaced in its types as they stand: max(S, T) is
-// max(1, T) then, where [1] beside [T] is T. They differ for no elements. What the node itself tells is checked when its
-// results are fetched.
+// max(1, T) then, where [1] beside [T] is T. They differ for no elements. What the node itself tells is checked when
+// its results are fetched.
 void assume_same_extents(const Graph& graph, const Node& node, const InferContext& context,
                          std::vector<Assumption>* found) {
   const auto is_known = [&](const Dim& extent) {
