@@ -139,8 +139,9 @@ class Generator(Chance):
 
     def declare(self, name, array, open_axes=0):
         self.inputs[name] = array
+        # 0 beside 1, of which only a run knows, is not broadcast here: no symbol is 0.
         self.symbols[name] = [
-            f"{name}_{axis}" if axis < open_axes and self.chance(12) else extent
+            f"{name}_{axis}" if axis < open_axes and extent and self.chance(12) else extent
             for axis, extent in enumerate(array.shape)
         ]
 
