@@ -95,7 +95,11 @@ class Inliner {
   Result<Dim> as_number(ValueId condition, std::initializer_list<const Graph*> bodies) {
     if (std::none_of(bodies.begin(), bodies.end(), [](const Graph* body) { return may_be_an_error(*body); }))
       return Dim(1);
-    const auto number = graph_.require_data(condition);
+    auto number = graph_.require_data(condition);
+    if (!number) {  // of extents that only a run knows
+      AIPU_ASSIGN_OR_RETURN(const ValueId one, scalar(condition));
+      number = graph_.require_data(one);
+    }
     if (!number || number->size() != 1) return internal_error("the condition cannot be read as a run symbol");
     return number->front();
   }
@@ -199,10 +203,10 @@ class Inliner {
     }
     if (!is_small_branch(then_body) || !is_small_branch(else_body) || extents_are_hidden())
       return std::vector<ValueId>();
-    AIPU_ASSIGN_OR_RETURN(const ValueId condition, scalar(node_.inputs[0]));
-    AIPU_ASSIGN_OR_RETURN(const Dim holds, as_number(condition, {&then_body, &else_body}));
+    AIPU_ASSIGN_OR_RETURN(const Dim holds, as_number(node_.inputs[0], {&then_body, &else_body}));
     AIPU_ASSIGN_OR_RETURN(const auto yes, inlined(then_body, then_inputs, holds));
     AIPU_ASSIGN_OR_RETURN(const auto no, inlined(else_body, else_inputs, holds == Dim(1) ? holds : eq(holds, 0)));
+    AIPU_ASSIGN_OR_RETURN(const ValueId condition, scalar(node_.inputs[0]));
     std::vector<ValueId> outputs;
     // The node may have fewer outputs than its branches have results, or one more, for their extents.
     for (size_t k = 0; k < std::min(node_.outputs.size(), yes.size()); ++k) {

@@ -1,6 +1,7 @@
 """What ONNX Runtime has kernels for on CPUs, and what of it random graphs have not had."""
 
 import collections
+import functools
 
 import onnx
 from onnxruntime.capi import onnxruntime_pybind11_state as internals
@@ -20,6 +21,7 @@ def newest_schemas():
     return found
 
 
+@functools.cache
 def kernels():
     """By operator: the kernels of the provider for CPUs."""
     found = collections.defaultdict(list)
@@ -76,6 +78,8 @@ def made_by(group):
 
 
 def text_of(type_proto):
+    if type_proto is not None and type_proto.WhichOneof("value") == "optional_type":
+        type_proto = type_proto.optional_type.elem_type
     if type_proto is None or type_proto.WhichOneof("value") != "tensor_type":
         return ""
     name = onnx.helper.tensor_dtype_to_string(type_proto.tensor_type.elem_type)  # TensorProto.FLOAT

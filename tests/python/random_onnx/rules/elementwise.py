@@ -19,7 +19,8 @@ def unary(g):
 
 
 def unary_exact(g):
-    return Node(g.one_of("Abs", "Neg", "Identity", "Relu"), [g.numbers()], keeps=True)
+    op = g.one_of("Abs", "Neg", "Identity", "Relu")
+    return Node(op, [g.any() if op == "Identity" else g.numbers()], keeps=True)
 
 
 def unary_that_jumps(g):
@@ -28,7 +29,7 @@ def unary_that_jumps(g):
         return Node(op, [g.bools()])
     if op == "BitwiseNot":
         return Node(op, [g.integers()])
-    x = g.numbers(exact=True) if op == "Sign" else g.floats(exact=True)
+    x = g.numbers(exact=True) if op in ("Sign", "Shrink") else g.floats(exact=True)
     return Node(op, [x], jumps=True, keeps=True)
 
 
@@ -69,7 +70,7 @@ def prelu(g):
 
 def bits(g):
     x = g.integers()
-    if x.dtype.kind == "u" and g.chance(50):
+    if (x.dtype.kind == "u" or g.opset >= 26) and g.chance(50):
         by = Constant(g.numpy.integers(0, 8, x.shape).astype(x.dtype))
         return Node("BitShift", [x, by], direction=g.one_of("LEFT", "RIGHT"))
     return Node(g.one_of("BitwiseAnd", "BitwiseOr", "BitwiseXor"), [x, g.partner(x)])

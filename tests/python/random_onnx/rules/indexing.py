@@ -32,12 +32,12 @@ def gather_nd(g):
 
 
 def scatter(g):
-    x = g.numbers(1)
+    x = g.any(1)
     axis = g.axis(x)
     shape = [g.between(1, extent) if extent else 0 for extent in x.shape]
     if x.shape[axis] == 0:
         raise Refused
-    reduction = g.one_of("none", "add", "mul", "max", "min")
+    reduction = g.one_of("none", "add", "mul", "max", "min") if x.dtype in NUMBERS else "none"
     # positions that come twice are in any order, unless they are combined
     places = np.argsort(g.numpy.random(x.shape), axis)[tuple(slice(extent) for extent in shape)]
     return Node("ScatterElements", [x, Constant(places.astype(np.int64)), Constant(g.array(x.dtype, shape))],
@@ -45,9 +45,9 @@ def scatter(g):
 
 
 def scatter_nd(g):
-    x = g.numbers(1)
+    x = g.any(1)
     depth = g.between(1, x.rank)
-    reduction = g.one_of("none", "add", "mul", "max", "min")
+    reduction = g.one_of("none", "add", "mul", "max", "min") if x.dtype in NUMBERS else "none"
     total = int(np.prod(x.shape[:depth]))
     if total == 0:
         raise Refused

@@ -56,6 +56,8 @@ def features(g):
         places = g.numpy.integers(0, x.shape[-1], (g.between(1, 4),)).astype(I64)
         return ml("ArrayFeatureExtractor", [x, Constant(places)], keeps=True)
     x = rows(g)
+    if not g.is_of_known_extents(x):
+        raise Refused  # how many columns there are must be known
     other = Constant(g.array(F32, (x.shape[0], g.between(1, 3))))
     return ml("FeatureVectorizer", [x, other], inputdimensions=[x.shape[1], other.array.shape[1]])
 

@@ -68,7 +68,10 @@ def quantised(g):
         return ms(op, [*result, *scaled(x), *scaled(Constant(g.array(kind, x.shape)))], axis=g.axis(x))
     if op == "QLinearWhere":
         flags = Constant(g.array("bool", x.shape))
-        return ms(op, [flags, *scaled(x), *scaled(Constant(g.array(kind, x.shape))), *result])
+        operands = [flags, *scaled(x), *scaled(Constant(g.array(kind, x.shape))), *result]
+        for operand in operands[2:]:
+            operand.known = True  # ONNX Runtime crashes where scales and zeros are no constants
+        return ms(op, operands)
     if op == "MatMulIntegerToFloat":
         if x.rank < 2 or 0 in x.shape:
             raise Refused

@@ -70,7 +70,8 @@ def split(g):
         return Node("Split", [x], count, keeps=True, axis=axis, num_outputs=count)
     cuts = sorted(g.between(0, x.shape[axis]) for _ in range(count - 1))
     sizes = np.diff([0, *cuts, x.shape[axis]])
-    return Node("Split", [x, listed(sizes)], count, keeps=True, axis=axis)
+    # Of two extents that only a run knows, 0 beside 1 is not broadcast here.
+    return Node("Split", [x, listed(sizes, known=0 in sizes)], count, keeps=True, axis=axis)
 
 
 def cut(g):
@@ -157,7 +158,7 @@ def make(g):
 
 
 def center(g):
-    x = g.any(2)
+    x = g.pick(lambda v: v.rank >= 2 and v.dtype != TEXT)  # no text is zero
     axes = g.some(range(x.rank), 1)
     return Node("CenterCropPad", [x, listed([g.between(1, 6) for _ in axes])], keeps=True, axes=axes)
 

@@ -1,10 +1,12 @@
 """Sums of products."""
 
-from values import Constant, Node
+from values import I32, I64, U32, U64, Constant, Node
+
+WHOLE = (I32, I64, U32, U64)  # what is multiplied beside floats
 
 
 def matmul(g):
-    x = g.floats(1)
+    x = g.pick(lambda v: v.rank and (v.dtype.kind == "f" or v.dtype in WHOLE))
     k = x.shape[-1]
     shape = (k,) if g.chance(10) else (k, g.between(1, 6))
     if x.rank > 2 and g.chance(30):
