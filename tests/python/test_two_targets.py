@@ -149,7 +149,12 @@ def test_strings(tmp_path):
 
 
 def test_a_fault_of_the_host_names_the_node(tmp_path):
-    nodes = [node("MatMul", ["x", "w"], ["a"]), node("Gather", ["a", "i"], ["g"]), node("Relu", ["g"], ["y"])]
+    nodes = [
+        node("MatMul", ["x", "w"], ["a"]),
+        node("Cast", ["a"], ["d"], to=11),
+        node("Gather", ["d", "i"], ["g"]),
+        node("Cast", ["g"], ["y"], to=1),
+    ]
     inputs = [("x", "float32", ["N", 16]), ("i", "int64", ["K"])]
     device, host = both_ways(tmp_path, nodes, inputs, [("y", "float32", ["K", 16])], {"w": WEIGHTS})
     session = device.session()
