@@ -24,21 +24,28 @@ bool is_host(const tir::Target& target) {
   return target.backend == "host" && generator.ok() && (*generator)->is_for_this_cpu();
 }
 
-// Numbers of 64 bits are fine for positions and counts: what is in memory or in vectors is for the machine's units.
-Status check_machine_types(const tir::Module& module, const tir::Target& target) {
+// What is in memory or in vectors is for the machine's units. Scalars of 64 bits are positions and counts, which take a
+// few instructions more, also where they are read as the indices of a Gather are.
+Status check_machine_types(const kernels::KernelLaunch& launch, const tir::Target& target) {
   Status status;
-  const auto check = [&](const tir::Type& type, bool is_data) {
-    if (!status.ok() || type.element == DType::kVoid || (!is_data && !is_floating(type.element))) return;
-    if (is_bool(type.element) || tir::machine_has(target, type.element)) return;
-    status = unsupported(
-        fmt::format("it computes with {}, for which {} has no instructions", dtype_name(type.element), target.name));
+  const auto check = [&](const tir::Type& type) {
+    if (!status.ok() || type.element == DType::kVoid || is_bool(type.element)) return;
+    if (!tir::machine_has(target, type.element))
+      status = unsupported(
+          fmt::format("it computes with {}, for which {} has no instructions", dtype_name(type.element), target.name));
   };
-  for (const tir::PrimFuncPtr& function : module.functions) {
-    for (const tir::VarPtr& param : function->params) check(param->type, param->type.pointer);
+  const std::vector<tir::VarPtr>& params = launch.kernel->entry().params;
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (params[i]->type.pointer && (launch.writes[i] || is_floating(params[i]->type.element))) check(params[i]->type);
+  }
+  for (const tir::PrimFuncPtr& function : launch.kernel->functions) {
     tir::walk(
-        function->body, [&](const tir::Expr& e) { check(e->type, e->type.pointer || e->type.is_vector()); },
+        function->body,
+        [&](const tir::Expr& e) {
+          if (e->type.is_vector()) check(e->type);
+        },
         [&](const tir::Stmt& s) {
-          if (const auto* alloc = s->as<tir::Alloc>()) check(alloc->buffer->type, true);
+          if (const auto* alloc = s->as<tir::Alloc>()) check(alloc->buffer->type);
         });
   }
   return status;
@@ -90,19 +97,19 @@ Status HostPartition::accepts(const graph::Graph& graph, const graph::Group& gro
       graph::catch_attribute_error([&] { return kernels::PluginRegistry::plugin_of(group).setup(context); });
   for (const kernels::Launch& launch : context.implementation.launches) {
     if (!status.ok()) break;
-    if (const auto* kernel = std::get_if<kernels::KernelLaunch>(&launch)) status = accepts(kernel->kernel);
+    if (const auto* kernel = std::get_if<kernels::KernelLaunch>(&launch)) status = accepts(*kernel);
   }
   if (status.code() != ErrorCode::kUnsupported) return {};
   if (group.nodes.size() == 1) refusals_[{&graph, group.anchor}] = status.message();
   return status;
 }
 
-Status HostPartition::accepts(const std::shared_ptr<const tir::Module>& kernel) {
-  const Hash128 content = hash_text(tir::print_module(rename_entry(*kernel, "kernel")));
+Status HostPartition::accepts(const kernels::KernelLaunch& launch) {
+  const Hash128 content = hash_text(tir::print_module(rename_entry(*launch.kernel, "kernel")));
   const auto [known, is_new] = known_.try_emplace(content);
   if (is_new) {
-    known->second = check_machine_types(*kernel, targets_[0]);
-    if (known->second.ok()) known->second = lower(kernel);
+    known->second = check_machine_types(launch, targets_[0]);
+    if (known->second.ok()) known->second = lower(launch.kernel);
   }
   return known->second;
 }

@@ -36,7 +36,7 @@ class HostPartition {
 
  private:
   Status accepts(const graph::Graph& graph, const graph::Group& group);
-  Status accepts(const std::shared_ptr<const tir::Module>& kernel);
+  Status accepts(const kernels::KernelLaunch& launch);
   Status lower(const std::shared_ptr<const tir::Module>& kernel) const;
   std::string reason(const Unit& unit, const graph::Group& group) const;
 

@@ -50,13 +50,16 @@ class Decoder {
     });
     plan_.tec_count = model_.tec_count();
     plan_.core_count = model_.core_count();
+    each(model_.required_cpu_features(), [&](const auto* s) { result_.required_cpu_features.push_back(text(s)); });
     if (const fb::HostPart* part = model_.host_part()) {
       plan_.host_target = text(part->target());
       plan_.first_host_kernel = part->first_kernel();
       result_.host_backend = text(part->backend());
-      each(part->required_cpu_features(), [&](const auto* s) { result_.required_cpu_features.push_back(text(s)); });
+      auto& features = result_.required_cpu_features;
+      each(part->required_cpu_features(), [&](const auto* s) {
+        if (std::find(features.begin(), features.end(), text(s)) == features.end()) features.push_back(text(s));
+      });
     }
-    each(model_.required_cpu_features(), [&](const auto* s) { result_.required_cpu_features.push_back(text(s)); });
     each(model_.strings(), [&](const auto* s) { plan_.strings.push_back(text(s)); });
     each(model_.origins(), [&](const auto* s) { plan_.origins.push_back(text(s)); });
     AIPU_RETURN_IF_ERROR(read_sections());

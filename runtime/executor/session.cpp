@@ -47,6 +47,12 @@ alignas(64) std::byte nothing[64];
 
 }  // namespace
 
+Session::Impl::~Impl() {
+  if (parent != nullptr) return;
+  if (host_session != nullptr) state.whole->host_kernels.backend->close(host_session);
+  if (backend_session != nullptr) state.backend->close(backend_session);
+}
+
 int64_t Session::Impl::bytes_of(uint32_t program, const ModelTables::ScheduledCommand& command,
                                 const ::aipu::runtime::Call& call) const {
   if (command.engine == fb::Engine::kDma) return 2 * static_cast<int64_t>(call.words[2] * call.words[3]);

@@ -213,11 +213,7 @@ struct Session::Impl {
         beside(caller.beside),
         device(caller.device),
         on_device(caller.on_device) {}
-  ~Impl() {
-    if (parent != nullptr) return;
-    if (host_session != nullptr) state.whole->host_kernels.backend->close(host_session);
-    if (backend_session != nullptr) state.backend->close(backend_session);
-  }
+  ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 

@@ -52,6 +52,13 @@ Status Checker::check_expression_use(const CommandPlace& place, uint32_t express
   return {};
 }
 
+// What is said of the two targets of a file.
+Status Checker::refused(const CommandPlace& place, const char* what, uint32_t tensor) const {
+  std::string message = place.text() + " " + what;
+  if (tensor != kNone) message += tensor_text(model_, tensor);
+  return invalid_model(std::move(message));
+}
+
 Status Checker::check_tensor_use(const CommandPlace& place, uint32_t tensor, bool writes) const {
   if (tensor >= tensor_count_) return bad(place.text(), " uses tensor ", tensor, " of ", tensor_count_);
   if (tables_.tensor_stage[tensor] > place.stage)
@@ -65,8 +72,7 @@ Status Checker::check_tensor_use(const CommandPlace& place, uint32_t tensor, boo
   const bool is_on_both =
       memory.kind() == fb::TensorKind::kConstant || (memory.kind() == fb::TensorKind::kInput && !is_body_);
   if (is_on_host ? !place.reaches_host : !place.reaches_device && !is_on_both)
-    return bad(place.text(), " uses ", tensor_text(model_, tensor), ", which is in ",
-               is_on_host ? "the host's memory" : "the device's");
+    return refused(place, is_on_host ? "uses the host's memory: " : "uses the device's memory: ", tensor);
   if (memory.kind() == fb::TensorKind::kArena &&
       (place.sequence < memory.first_use() || place.sequence > memory.last_use())) {
     return bad(place.text(), " (sequence ", place.sequence, ") uses ", tensor_text(model_, tensor),
@@ -82,7 +88,7 @@ Status Checker::check_tec(const CommandPlace& place, const fb::TecCommand& comma
   const fb::HostPart* const host_part = file_.root().host_part();
   const bool is_of_host = host_part != nullptr && command.kernel() >= host_part->first_kernel();
   if (is_of_host != place.reaches_host)
-    return bad(place.text(), " runs kernel ", command.kernel(), ", which is ", is_of_host ? "" : "not ", "the host's");
+    return refused(place, is_of_host ? "runs a kernel of the host's" : "runs a kernel that is not the host's");
   const fb::Kernel& kernel = *kernels[command.kernel()];
   const auto arguments = items(model_.arguments());
   if (command.argument_count() != kernel.argument_count()) {
@@ -124,7 +130,7 @@ Status Checker::check_dma(const CommandPlace& place, const fb::DmaCommand& comma
     return items(model_.tensors())[tables_.tensor_root[tensor]]->memory() == fb::Memory::kHost;
   };
   if (place.reaches_device && is_on_host(command.destination()) && is_on_host(command.source()))
-    return bad(place.text(), " copies within the host's memory");
+    return refused(place, "copies within the host's memory");
   for (const uint32_t expression : {command.destination_offset(), command.source_offset(), command.width(),
                                     command.times(), command.destination_stride(), command.source_stride()}) {
     AIPU_RETURN_IF_ERROR(check_expression_use(place, expression));
@@ -136,19 +142,19 @@ Status Checker::check_dma(const CommandPlace& place, const fb::DmaCommand& comma
 // Rows have the sequence of their command, so that all that is said of them is checked as of commands.
 Status Checker::check_host_work(CommandPlace place, const fb::HostCommand& command) {
   if (file_.root().host_part() == nullptr || model_.host_work() == nullptr)
-    return bad(place.text(), " has work for a host, of which there is none");
+    return refused(place, "has work for a host, of which there is none");
   const fb::Program& work = *model_.host_work();
   const bool launches = command.op() == fb::HostOp::kLaunch;
   uint32_t& next = launches ? launches_used_ : copies_used_;
   const uint32_t count = launches ? items(work.tec()).size() : items(work.dma()).size();
   if (command.a() != next || next >= count)
-    return bad(place.text(), " does row ", command.a(), " of the host's work, in place of ", next, " of ", count);
+    return refused(place, "does work of the host's that is not its own");
   ++next;
   place.reaches_device = false;
   place.reaches_host = true;
   const uint32_t sequence =
       launches ? items(work.tec())[command.a()]->sequence() : items(work.dma())[command.a()]->sequence();
-  if (sequence != place.sequence) return bad(place.text(), " and its work have unlike sequence numbers");
+  if (sequence != place.sequence) return refused(place, "and its work have unlike sequence numbers");
   if (!launches) return check_dma(place, *items(work.dma())[command.a()]);
   AIPU_RETURN_IF_ERROR(check_tec(place, *items(work.tec())[command.a()]));
   return check_needed(place, work, command.a());
@@ -346,7 +352,7 @@ Status Checker::check_batch_loops() {
   const auto tensors = items(model_.tensors());
   const auto& order = tables_.programs[0];
   tables_.loop_of_tensor.assign(tensor_count_, kNone);
-  if (loops.size() > 0 && file_.root().host_part() != nullptr) return bad("it has batch loops beside a host part");
+  if (loops.size() > 0 && file_.root().host_part() != nullptr) return refused({}, "has batch loops beside a host part");
   uint32_t free_from = 0;  // position
   for (uint32_t i = 0; i < loops.size(); ++i) {
     const fb::BatchLoop& loop = *loops[i];

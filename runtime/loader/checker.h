@@ -72,6 +72,7 @@ class Checker {
   Status check_batch_loops();
 
   Status check_waits(const CommandPlace& place, uint32_t first, uint32_t count);
+  Status refused(const CommandPlace& place, const char* what, uint32_t tensor = kNone) const;
   Status check_expression_use(const CommandPlace& place, uint32_t expression) const;
   Status check_tensor_use(const CommandPlace& place, uint32_t tensor, bool writes) const;
   Status check_tec(const CommandPlace& place, const fb::TecCommand& command);

@@ -51,6 +51,25 @@ def test_two_models_are_one_file():
     np.testing.assert_allclose(sandboxed.open("plain").run({"x": x[:1]})["y"], plain[:1], rtol=1e-5, atol=1e-4)
 
 
+def test_models_of_a_device_and_the_host_beside_it():
+    write_model(
+        "unique.onnx",
+        [node("MatMul", ["x", "w"], ["m"]), node("Unique", ["m"], ["u"], sorted=1), node("Exp", ["u"], ["y"])],
+        [("x", "float32", ("N", 4))],
+        [("y", "float32", ("K",))],
+        constants={"w": WEIGHTS[:4, :4]},
+    )
+    files = [write_product("plain.onnx"), "unique.onnx"]
+    report = aipu.build(files, "beside.aipu.bin", target="X2_1204+host")
+    assert report["target"].startswith("X2_1204+host")
+    x = np.random.default_rng(3).standard_normal((3, 1024)).astype(np.float32)
+    expected = np.exp(np.unique(x[:, :4] @ WEIGHTS[:4, :4]))
+    model = aipu.load("beside.aipu.bin")
+    for opened in (model.open("unique"), aipu.load("beside.aipu.bin", entry="unique")):
+        np.testing.assert_allclose(opened.run({"x": x[:, :4].copy()})["y"], expected, rtol=1e-4)
+    np.testing.assert_allclose(model.run({"x": x})["y"], x @ WEIGHTS, rtol=1e-3, atol=1e-2)
+
+
 def test_wrong_names_are_errors():
     build_both()
     for load in (lambda: aipu.load("both.aipu.bin", entry="other"), lambda: aipu.load("both.aipu.bin").open("other")):

@@ -351,11 +351,11 @@ TEST(Loader, EachSideHasItsMemory) {
     b.launch(kernel, {ModelBuilder::pointer(0, false, 0), ModelBuilder::pointer(tensor, true, 0)}, 1);
   };
   const Edit edits[] = {
-      {"tec command 0 runs kernel 1, which is the host's", [=](auto& b) { also_launch(b, 1, 2); }},
-      {"tec command 0 uses tensor 1 'a', which is in the host's memory", [=](auto& b) { also_launch(b, 0, 1); }},
-      {"host command 0 runs kernel 0, which is not the host's",
+      {"tec command 0 runs a kernel of the host's", [=](auto& b) { also_launch(b, 1, 2); }},
+      {"tec command 0 uses the host's memory: tensor 1 'a'", [=](auto& b) { also_launch(b, 0, 1); }},
+      {"host command 0 runs a kernel that is not the host's",
        [](auto& b) { b.host_work.tec = {tec(1, 0, 0, 2, 1)}; }},
-      {"host command 0 uses tensor 2 'y', which is in the device's",
+      {"host command 0 uses the device's memory: tensor 2 'y'",
        [](auto& b) { b.arguments[1] = ModelBuilder::pointer(2, true, 0); }},
       {"copies within the host's memory", [](auto& b) { b.tensors[2].memory = fb::Memory::kHost; }},
       {"cannot be in memory 7", [](auto& b) { b.tensors[1].memory = static_cast<fb::Memory>(7); }},
@@ -367,7 +367,7 @@ TEST(Loader, EachSideHasItsMemory) {
       {"has work for a host, of which there is none", [](auto& b) { b.host_work = {}; }},
       {"has work for a host, of which there is none", [](auto& b) { b.first_host_kernel = kNone; }},
       {"begins with kernel 9 of 2", [](auto& b) { b.first_host_kernel = 9; }},
-      {"does row 0 of the host's work, in place of 1 of 1",
+      {"host command 1 does work of the host's that is not its own",
        [](auto& b) { b.host(fb::HostOp::kLaunch, 0, 0, 0, 0, {}); }},
       {"have unlike sequence numbers", [](auto& b) { b.host_work.tec = {tec(7, 1, 0, 2, 1)}; }},
       {"writes to tensor 0 'x', which is read-only",
