@@ -50,8 +50,7 @@ graph::ConstantPtr constant_of(std::string list) {
 // Sets the constant in `entry`; what is wrong, "" if nothing is. `text` is the option as it was given.
 std::string add_constant(const std::string& value, const std::string& text, EntryOptions* entry) {
   const size_t equals = value.find('=');
-  const auto constant =
-      equals == std::string::npos || equals == 0 ? nullptr : constant_of(value.substr(equals + 1));
+  const auto constant = equals == std::string::npos || equals == 0 ? nullptr : constant_of(value.substr(equals + 1));
   if (constant == nullptr)
     return fmt::format(
         "--constant {}: expected NAME=VALUE or NAME=[VALUE,...], of integers, of numbers with a point, or of true and "
@@ -105,8 +104,8 @@ std::string set_entries(const EntryArguments& arguments, BuildOptions* build) {
   const auto distribute = [&](const std::vector<std::string>& texts, const auto& add) {
     for (const std::string& text : texts) {
       const size_t colon = text.find(':');
-      const auto named = colon == std::string::npos ? names->end()
-                                                    : std::find(names->begin(), names->end(), text.substr(0, colon));
+      const auto named =
+          colon == std::string::npos ? names->end() : std::find(names->begin(), names->end(), text.substr(0, colon));
       for (size_t e = 0; e < all.size(); ++e) {
         if (named == names->end()) {
           add(text, text, all[e]);

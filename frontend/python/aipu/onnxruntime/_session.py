@@ -119,7 +119,8 @@ class InferenceSession:
     see :class:`SessionOptions`. ``providers``: ``"AipuExecutionProvider"`` and ``"CPUExecutionProvider"`` are the same;
     the former takes options, ``("AipuExecutionProvider", {...})``: ``target``, ``shapes``, ``expose``, ``plugins``,
     ``fast_math``, ``disabled_passes`` and ``jobs`` as :func:`aipu.build` has them, ``backend``, ``entry``,
-    ``limits``, ``sandbox`` and ``verify`` as :func:`aipu.load`, and ``cache_dir``. Other providers are left out with a UserWarning.
+    ``limits``, ``sandbox`` and ``verify`` as :func:`aipu.load`, and ``cache_dir``. Other providers are left out with a
+    UserWarning.
 
     An ONNX model is converted when it is seen for the first time, which takes seconds to minutes; the conversion is
     kept by the hash of the model (with its external data), the options and this package, in ``cache_dir``, by default
