@@ -26,7 +26,7 @@ struct Progress {
 //   import, passes, partition, setup, lower, compile, plan, record, encode
 // A model of the file that is made, and what is asked for it alone.
 struct EntryOptions {
-  // What the runtime is asked for it by. "": its file's name without the extension, or, of a file with one model, as
+  // What the runtime is asked for it by. "": its file's name without the extension, or, of a file with one model, what
   // that is called.
   std::string entry;
   std::string model;                          // ONNX, or Compass IR text

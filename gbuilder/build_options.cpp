@@ -67,6 +67,9 @@ std::vector<const EntryOptions*> entries_of(const BuildOptions& options) {
 
 Result<std::vector<std::string>> entry_names(const BuildOptions& options) {
   const auto entries = entries_of(options);
+  constexpr size_t kMost = 1024;  // that the runtime takes
+  if (entries.size() > kMost)
+    return invalid_argument(fmt::format("a file has at most {} models, not {}", kMost, entries.size()));
   std::map<std::string, const EntryOptions*> known;
   std::vector<std::string> names;
   for (const EntryOptions* entry : entries) {

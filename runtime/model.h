@@ -112,9 +112,6 @@ AIPU_API Status check_backend(std::string_view backend, std::string_view target)
 namespace detail {
 struct ModelState;
 }
-namespace sandbox {
-class Model;
-}
 
 class AIPU_API Model {
  public:
@@ -148,7 +145,6 @@ class AIPU_API Model {
   static Result<std::shared_ptr<const Model>> finish(std::unique_ptr<detail::ModelState> state,
                                                      const LoadOptions& options, Meter& meter);
   static Result<std::shared_ptr<const Model>> in_sandbox(int descriptor, const LoadOptions& options);
-  static Result<std::shared_ptr<const Model>> in_sandbox(std::unique_ptr<const sandbox::Model> model);
   std::shared_ptr<const detail::ModelState> state_;  // and with it those of the whole file
 };
 

@@ -42,13 +42,22 @@ TensorSpec spec_of(const fb::Model& model, uint32_t index) {
   return spec;
 }
 
-Result<size_t> index_of(std::span<const TensorSpec> specs, std::string_view name, std::string_view what) {
+// The position of a name among those of `names`, of which there are `count`.
+template <typename NameAt>
+Result<size_t> index_of(size_t count, const NameAt& name_at, std::string_view name, std::string_view what) {
   std::string known;
-  for (size_t i = 0; i < specs.size(); ++i) {
-    if (specs[i].name == name) return i;
-    known += (known.empty() ? "" : ", ") + specs[i].name;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string& other = name_at(i);
+    if (other == name) return i;
+    if (i > 0) known += ", ";
+    known += other;
   }
-  return not_found(str_cat("the model has no ", what, " '", name, "'; it has: ", known));
+  return not_found(str_cat(what, " '", name, "'; it has: ", known));
+}
+
+Result<size_t> index_of(std::span<const TensorSpec> specs, std::string_view name, std::string_view what) {
+  const auto name_at = [&](size_t i) -> const std::string& { return specs[i].name; };
+  return index_of(specs.size(), name_at, name, what);
 }
 
 // The names that a caller sees are copies, and an extent has the name of its symbol, which others may have too.
@@ -168,8 +177,7 @@ Status load_host_kernels(detail::ModelState& state, const fb::HostPart& part, bo
   AIPU_ASSIGN_OR_RETURN(const std::string name,
                         backend_for_target(only_safe ? "interp" : "", host.target, text(part.backend())));
   AIPU_ASSIGN_OR_RETURN(const BackendLibrary library, find_library(name));
-  if (library.backend == nullptr)
-    return unsupported("the back end for the host's part has memory of its own");
+  if (library.backend == nullptr) return unsupported("the back end for the host's part has memory of its own");
   const auto features = items(part.required_cpu_features());
   AIPU_RETURN_IF_ERROR(meter.take(features.size() * int64_t{16}));
   for (uint32_t i = 0; i < features.size(); ++i)
@@ -342,20 +350,6 @@ Status describe_entry(detail::ModelState& state, ModelTables tables, uint64_t ro
   return {};
 }
 
-// "" is the first.
-Result<const detail::ModelState*> find_entry(const detail::ModelState& whole, std::string_view name) {
-  std::string known;
-  for (size_t i = 0; i < whole.entry_names.size(); ++i) {
-    if (name.empty() || whole.entry_names[i] == name) {
-      const detail::ModelState* found = i == 0 ? &whole : whole.entries[i - 1].get();
-      if (!found->problem.ok()) return found->problem;
-      return found;
-    }
-    known += str_cat(known.empty() ? "'" : ", '", whole.entry_names[i], "'");
-  }
-  return not_found(str_cat("the file has no entry '", name, "'; it has: ", known));
-}
-
 Meter meter_of(const LoadOptions& options) {
   return Meter("loading", options.budget.bytes > 0 ? options.budget.bytes : kUntrustedBytes,
                "--load-memory-limit, LoadOptions::budget", options.budget.seconds,
@@ -446,13 +440,9 @@ Result<std::shared_ptr<const Model>> Model::from_bytes(std::span<const std::byte
 
 // Takes the descriptor.
 Result<std::shared_ptr<const Model>> Model::in_sandbox(int descriptor, const LoadOptions& options) {
-  AIPU_ASSIGN_OR_RETURN(auto model, sandbox::Model::load(sandbox::Descriptor(descriptor), options));
-  return in_sandbox(std::move(model));
-}
-
-Result<std::shared_ptr<const Model>> Model::in_sandbox(std::unique_ptr<const sandbox::Model> model) {
   auto state = std::make_unique<detail::ModelState>();
-  const sandbox::Interface& interface = model->interface();
+  AIPU_ASSIGN_OR_RETURN(state->sandbox, sandbox::Model::load(sandbox::Descriptor(descriptor), options));
+  const sandbox::Interface& interface = state->sandbox->interface();
   state->name = interface.name;
   state->target = interface.target;
   state->backend_name = "interp";
@@ -460,7 +450,6 @@ Result<std::shared_ptr<const Model>> Model::in_sandbox(std::unique_ptr<const san
   state->outputs = interface.outputs;
   state->description = interface.description;
   state->entry_names = interface.entries;
-  state->sandbox = std::move(model);
   return std::shared_ptr<const Model>(new Model(std::move(state)));
 }
 
@@ -475,22 +464,29 @@ Result<std::shared_ptr<const Model>> Model::finish(std::unique_ptr<detail::Model
   const uint64_t root_bytes = state->file->root_bytes();
   std::vector<ModelTables> tables_of_entries = std::move(tables.entries);
   AIPU_RETURN_IF_ERROR(describe_entry(*state, std::move(tables), root_bytes, meter));
-  state->entry_names.emplace_back(entry_name(*state->model));
+  state->entry_names.push_back(std::string(entry_name(*state->model)));
   const auto entries = items(state->model->entries());
   for (uint32_t i = 0; i < entries.size(); ++i) {
     state->entries.push_back(state_beside(*state, *entries[i]));
     AIPU_RETURN_IF_ERROR(describe_entry(*state->entries.back(), std::move(tables_of_entries[i]), root_bytes, meter));
-    state->entry_names.emplace_back(entry_name(*entries[i]));
+    state->entry_names.push_back(std::string(entry_name(*entries[i])));
   }
   return Model(std::move(state)).open(options.entry);
 }
 
 Result<std::shared_ptr<const Model>> Model::open(std::string_view entry) const try {
   if (state_->sandbox != nullptr) {
-    AIPU_ASSIGN_OR_RETURN(auto model, state_->sandbox->open(entry));
-    return in_sandbox(std::move(model));
+    LoadOptions options;
+    options.entry = entry;
+    return in_sandbox(state_->sandbox->load_again(&options), options);
   }
-  AIPU_ASSIGN_OR_RETURN(const detail::ModelState* found, find_entry(*state_->whole, entry));
+  const detail::ModelState* found = state_->whole;
+  if (!entry.empty()) {
+    const auto name_at = [names = entries()](size_t i) -> const std::string& { return names[i]; };
+    AIPU_ASSIGN_OR_RETURN(const size_t index, index_of(entries().size(), name_at, entry, "the file has no entry"));
+    if (index > 0) found = found->entries[index - 1].get();
+  }
+  AIPU_RETURN_IF_ERROR(Status(found->problem));
   // Whoever has one of them keeps all of them.
   return std::shared_ptr<const Model>(new Model(std::shared_ptr<const detail::ModelState>(state_, found)));
 } catch (...) {
@@ -508,7 +504,11 @@ std::span<const std::string> Model::entries() const { return state_->whole->entr
 std::span<const TensorSpec> Model::inputs() const { return state_->inputs; }
 std::span<const TensorSpec> Model::outputs() const { return state_->outputs; }
 const ModelDescription& Model::description() const { return state_->description; }
-Result<size_t> Model::input_index(std::string_view name) const { return index_of(state_->inputs, name, "input"); }
-Result<size_t> Model::output_index(std::string_view name) const { return index_of(state_->outputs, name, "output"); }
+Result<size_t> Model::input_index(std::string_view name) const {
+  return index_of(state_->inputs, name, "the model has no input");
+}
+Result<size_t> Model::output_index(std::string_view name) const {
+  return index_of(state_->outputs, name, "the model has no output");
+}
 
 }  // namespace aipu::runtime

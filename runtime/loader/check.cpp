@@ -19,7 +19,7 @@ Result<ModelTables> Checker::run(Meter* meter) {
   // Nesting is bounded by the verifier of the tables.
   const auto bodies = items(model_.bodies());
   for (uint32_t i = 0; i < bodies.size(); ++i) {
-    auto body = Checker(file_, *bodies[i], Role::kBody).run(meter);
+    auto body = check_table(file_, *bodies[i], Role::kBody, meter);
     if (!body.ok()) return std::move(body).status().context(str_cat("body ", i));
     tables_.bodies.push_back(std::move(*body));
   }
@@ -384,31 +384,25 @@ int64_t Checker::bytes_of_tables() const {
          items(model_.batch_loops()).size() * int64_t{2 * sizeof(ModelTables::BatchLoop)};
 }
 
-namespace {
-
-// They are asked for by name.
-Status check_entry_names(const fb::Model& root, Meter* meter) {
-  const auto entries = items(root.entries());
-  if (entries.size() == 0) return {};
-  if (meter != nullptr) AIPU_RETURN_IF_ERROR(meter->take((entries.size() + 1) * int64_t{sizeof(std::string_view)}));
-  std::vector<std::string_view> names = {text(root.entry_name())};
-  for (uint32_t i = 0; i < entries.size(); ++i) names.push_back(text(entries[i]->entry_name()));
-  std::sort(names.begin(), names.end());
-  if (names.front().empty()) return bad("an entry has no name");
-  const auto twice = std::adjacent_find(names.begin(), names.end());
-  return twice == names.end() ? Status() : bad("two entries are called '", *twice, "'");
+Result<ModelTables> check_table(const ModelFile& file, const fb::Model& model, Role role, Meter* meter) {
+  return Checker(file, model, role).run(meter);
 }
-
-}  // namespace
 
 Result<ModelTables> check_model(const ModelFile& file, Meter* meter) {
   const fb::Model& root = file.root();
-  AIPU_ASSIGN_OR_RETURN(ModelTables tables, Checker(file, root, Role::kOutermost).run(meter));
-  AIPU_RETURN_IF_ERROR(check_entry_names(root, meter));
+  AIPU_ASSIGN_OR_RETURN(ModelTables tables, check_table(file, root, Role::kOutermost, meter));
   const auto entries = items(root.entries());
-  for (uint32_t i = 0; i < entries.size(); ++i) {
-    auto entry = Checker(file, *entries[i], Role::kEntry).run(meter);
-    if (!entry.ok()) return std::move(entry).status().context(str_cat("entry '", entry_name(*entries[i]), "'"));
+  if (entries.size() > kMaxEntries) return bad("there are ", entries.size(), " more entries; at most ", kMaxEntries);
+  // They are asked for by name.
+  const auto name_of = [&](uint32_t i) { return text((i == 0 ? root : *entries[i - 1]).entry_name()); };
+  for (uint32_t i = 1; i <= entries.size(); ++i) {
+    const std::string_view name = name_of(i);
+    for (uint32_t before = 0; before < i; ++before) {
+      if (name.empty() || name_of(before).empty() || name_of(before) == name)
+        return bad("entry ", i, " has no name that tells it from entry ", before);
+    }
+    auto entry = check_table(file, *entries[i - 1], Role::kEntry, meter);
+    if (!entry.ok()) return std::move(entry).status().context(str_cat("entry ", i));
     tables.entries.push_back(std::move(*entry));
   }
   return tables;

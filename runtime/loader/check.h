@@ -82,6 +82,7 @@ inline uint32_t result_count(fb::HostOp op, const fb::Model& body) {
 constexpr uint32_t kMaxProgramDepth = 32;
 constexpr uint32_t kMaxRank = 64;
 constexpr uint32_t kMaxTecs = 64;
+constexpr uint32_t kMaxEntries = 1024;  // besides the first
 
 // What a model of a file is asked for by.
 inline std::string_view entry_name(const fb::Model& model) {

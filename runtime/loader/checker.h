@@ -121,6 +121,9 @@ class Checker {
   std::vector<Call> calls_;
 };
 
+// One table of a model, and its bodies.
+Result<ModelTables> check_table(const ModelFile& file, const fb::Model& model, Role role, Meter* meter);
+
 inline std::string tensor_text(const fb::Model& model, uint32_t tensor) {
   return str_cat("tensor ", tensor, " '", text(items(model.tensors())[tensor]->name()), "'");
 }

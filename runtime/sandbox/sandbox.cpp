@@ -138,17 +138,18 @@ std::string Interface::text() const {
 
 // ---- a process ----
 
-Result<std::unique_ptr<Process>> Process::start(const Descriptor& model, const Loading& loading) {
+Result<std::unique_ptr<Process>> Process::start(const Descriptor& model, const std::string& entry, bool verify_all,
+                                                const Budget& load) {
   std::unique_ptr<Process> process(new Process());
-  process->begin({"loading", loading.budget.seconds, kLoadSeconds, kLoadBytes});
-  AIPU_RETURN_IF_ERROR(process->spawn(model, loading));
+  process->begin({"loading", load.seconds, kLoadSeconds, kLoadBytes});
+  AIPU_RETURN_IF_ERROR(process->spawn(model, entry, verify_all, load));
   AIPU_ASSIGN_OR_RETURN(const auto answer, process->receive_answer());
   Reader reader(answer);
   Interface& interface = process->interface_;
   interface.name = reader.text();
   interface.target = reader.text();
   interface.entries.resize(reader.count(kMostTensors));
-  for (std::string& entry : interface.entries) entry = reader.text();
+  for (std::string& known : interface.entries) known = reader.text();
   interface.warning = printable(reader.text());
   if (!read_specs(reader, &interface.inputs) || !read_specs(reader, &interface.outputs) ||
       !read_description(reader, &interface.description) || !read_lists(reader, &interface))
@@ -158,7 +159,7 @@ Result<std::unique_ptr<Process>> Process::start(const Descriptor& model, const L
   return process;
 }
 
-Status Process::spawn(const Descriptor& model, const Loading& loading) {
+Status Process::spawn(const Descriptor& model, const std::string& entry, bool verify_all, const Budget& load) {
   const std::string program = program_path();
   if (program.empty()) {
     return not_found(
@@ -175,9 +176,8 @@ Status Process::spawn(const Descriptor& model, const Loading& loading) {
   if (high_socket.value < 0 || high_file.value < 0) return no_system("file descriptor");
 
   char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%.9g", loading.budget.seconds);
-  std::vector<std::string> arguments = {program, loading.verify_all ? "1" : "0", std::to_string(loading.budget.bytes),
-                                        seconds, loading.entry};
+  std::snprintf(seconds, sizeof seconds, "%.9g", load.seconds);
+  std::vector<std::string> arguments = {program, verify_all ? "1" : "0", std::to_string(load.bytes), seconds, entry};
   std::vector<std::string> environment = environment_inside();
   posix_spawn_file_actions_t actions;
   if (::posix_spawn_file_actions_init(&actions) != 0) return out_of_range("no memory to start a sandbox");
@@ -346,24 +346,21 @@ Result<std::unique_ptr<Model>> Model::load(Descriptor file, const LoadOptions& o
     return invalid_argument(str_cat("a sandbox is for the interpreter, not for the back end '", options.backend,
                                     "'; leave that out, or the sandbox"));
   }
-  return load(std::move(file),
-              {options.entry, options.verify_all, or_preset(options.budget, LoadOptions::untrusted().budget)});
-}
-
-Result<std::unique_ptr<Model>> Model::load(Descriptor file, Loading loading) {
   std::unique_ptr<Model> model(new Model());
   model->file_ = std::move(file);
-  model->loading_ = std::move(loading);
-  AIPU_ASSIGN_OR_RETURN(auto process, Process::start(model->file_, model->loading_));
+  model->entry_ = options.entry;
+  model->verify_all_ = options.verify_all;
+  model->load_ = or_preset(options.budget, LoadOptions::untrusted().budget);
+  AIPU_ASSIGN_OR_RETURN(auto process, Process::start(model->file_, model->entry_, model->verify_all_, model->load_));
   model->interface_ = process->interface();
   model->spare_ = process.release();
   return model;
 }
 
-Result<std::unique_ptr<Model>> Model::open(std::string_view entry) const {
-  Loading loading = loading_;
-  loading.entry = entry;
-  return load(Descriptor(::fcntl(file_.value, F_DUPFD_CLOEXEC, 0)), std::move(loading));
+int Model::load_again(LoadOptions* options) const {
+  options->verify_all = verify_all_;
+  options->budget = load_;
+  return ::fcntl(file_.value, F_DUPFD_CLOEXEC, 0);
 }
 
 Model::~Model() { delete spare_.load(); }
@@ -371,7 +368,7 @@ Model::~Model() { delete spare_.load(); }
 Result<std::unique_ptr<Process>> Model::process() const {
   std::unique_ptr<Process> process(spare_.exchange(nullptr));
   if (process != nullptr && process->is_running()) return process;
-  AIPU_ASSIGN_OR_RETURN(process, Process::start(file_, loading_));
+  AIPU_ASSIGN_OR_RETURN(process, Process::start(file_, entry_, verify_all_, load_));
   if (process->interface().text() != interface_.text())
     return invalid_model("the file is not what it was when the model was loaded; load it again");
   return process;

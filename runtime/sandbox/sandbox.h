@@ -50,19 +50,13 @@ struct Work {
   std::string_view seconds_option, bytes_option;
 };
 
-// What a process loads, and how.
-struct Loading {
-  std::string entry;  // "": the first
-  bool verify_all = false;
-  Budget budget;
-};
-
 // Where it dies, says nonsense or is killed, the call that notices it is an error, and is_running() is false from then
 // on.
 class Process {
  public:
   // Starts one and has it load the model that is open for reading.
-  static Result<std::unique_ptr<Process>> start(const Descriptor& model, const Loading& loading);
+  static Result<std::unique_ptr<Process>> start(const Descriptor& model, const std::string& entry, bool verify_all,
+                                                const Budget& load);
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -80,7 +74,7 @@ class Process {
 
  private:
   Process() = default;
-  Status spawn(const Descriptor& model, const Loading& loading);
+  Status spawn(const Descriptor& model, const std::string& entry, bool verify_all, const Budget& load);
   Status wait_for(short events);
   Status send(std::span<const std::byte> bytes);
   Result<std::vector<std::byte>> receive_answer();
@@ -109,16 +103,17 @@ class Model {
   Model& operator=(const Model&) = delete;
 
   const Interface& interface() const { return interface_; }
-  // Another model of the same file.
-  Result<std::unique_ptr<Model>> open(std::string_view entry) const;
+  // For another model of the same file: how it was loaded, and the file once more, which is the caller's then.
+  int load_again(LoadOptions* options) const;
   // For one who needs a process of his own: the one that has loaded the file if it is still there, else a new one.
   Result<std::unique_ptr<Process>> process() const;
 
  private:
   Model() = default;
-  static Result<std::unique_ptr<Model>> load(Descriptor file, Loading loading);
   Descriptor file_;
-  Loading loading_;
+  std::string entry_;
+  bool verify_all_ = false;
+  Budget load_;
   Interface interface_;
   mutable std::atomic<Process*> spare_{nullptr};
 };

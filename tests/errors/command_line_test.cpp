@@ -144,6 +144,19 @@ TEST_F(CommandLine, NumbersAreChecked) {
        {"aipudump chain.bin --symbol N", "expected NAME=NUMBER", 1}});
 }
 
+TEST_F(CommandLine, ModelsOfOneFileHaveNames) {
+  check({{"aipugb s.onnx s.onnx -o o", "two models are called 's', s.onnx and s.onnx"},
+         {"aipugb --entry s.onnx -o o", "--entry s.onnx: expected NAME=MODEL"},
+         {"aipugb s.onnx --entry a:b=s.onnx -o o", "'a:b' is no name of an entry"},
+         {"aipugb s.onnx --entry t=s.onnx --explain", "--explain is about one model at a time"},
+         {"aipugb s.onnx --entry t=s.onnx -o o --emit-ir x", "--emit-ir is for one model at a time"},
+         {"aipugb s.onnx --entry t=s.onnx -o o --quantize x.npy", "--quantize is for one model at a time"},
+         {"aipugb s.onnx --entry t=s.onnx -o o --shape u:x=1x2", "s.onnx: --shape", 1},
+         {"aipurun chain.bin --random --entry t", "chain.bin: the file has no entry 't'; it has: model", 1},
+         {"aipubench chain.bin --shape x=1x4 --entry t", "chain.bin: the file has no entry 't'; it has: model", 1},
+         {"aipudump chain.bin --entry t", "chain.bin: there is no entry 't'; there are: 'model'", 1}});
+}
+
 TEST_F(CommandLine, NothingThatIsSaidIsIgnored) {
   check({{"aipugb s.onnx x.bin -o o", "weights 'x.bin' beside an ONNX model, which has its own"},
          {"aipugb s.txt -o o --constant x=1", "--constant is for ONNX models"},

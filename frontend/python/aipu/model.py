@@ -318,11 +318,11 @@ class Model:
 
     @property
     def entries(self) -> Tuple[str, ...]:
-        """What the models of the file are asked for by, the first one first; of a file with one, what that is called."""
+        """What the models of the file are asked for by, in its order; of a file with one, what that is called."""
         return tuple(self._native.entries)
 
     def open(self, entry: str) -> "Model":
-        """Another model of the file, on the same mapping; OSError, which lists them, where there is none of that name."""
+        """Another model of the file, on the same mapping; OSError, which lists them, for a name that is none."""
         return Model(self._native.open(entry), self._sandboxed)
 
     @property
