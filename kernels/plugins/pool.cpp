@@ -1,4 +1,5 @@
 // MaxPool (with indices), AveragePool, LpPool. The global pools are reductions.
+#include <algorithm>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -91,7 +92,11 @@ class PoolPlugin final : public OpPlugin {
                                                                   : std::vector<int64_t>{0, 0});
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, {}, &params));
     PoolTile tile;
-    if (small && !indices && epilogue.extra_arguments.empty())
+    const graph::Shape& shape = graph.type(node.outputs[0]).shape;
+    const bool by_channel = std::none_of(epilogue.extras.begin(), epilogue.extras.end(), [&](graph::ValueId extra) {
+      return operand_mode(graph.type(extra).shape, shape) == "full";
+    });
+    if (small && !indices && by_channel)
       tile = pool_tile(context.target(), geometry, stored, graph.type(epilogue.result).dtype);
     if (tile.segment > 0) params.set("STAGING", 2).set("IMAGE", tile.image).set("RESULTS", tile.results);
     const auto [file, entry] =
@@ -108,7 +113,8 @@ class PoolPlugin final : public OpPlugin {
     }
     bind_geometry(geometry, &arguments);
     arguments.record("pad_end", of_axes(geometry, [](const SpatialAxis& axis) { return axis.pad_end; }))
-        .scalar("count_padding", node.attributes.i_or("count_include_pad", 0));
+        .scalar("count_padding", node.attributes.i_or("count_include_pad", 0))
+        .list("extras", epilogue.extra_arguments);
     const Dim rows = geometry.batch * geometry.axes[0].out * geometry.axes[1].out;
     if (tile.segment > 0) {
       arguments.scalar("segment", tile.segment);
@@ -117,7 +123,7 @@ class PoolPlugin final : public OpPlugin {
       return context.launch(std::move(kernel), arguments,
                             graph::max(rows * graph::ceildiv(geometry.axes[2].out, tile.segment), 1));
     }
-    arguments.list("extras", epilogue.extra_arguments).scalar("column_major", node.attributes.i_or("storage_order", 0));
+    arguments.scalar("column_major", node.attributes.i_or("storage_order", 0));
     return context.launch(std::move(kernel), arguments, rows * graph::ceildiv(geometry.channels, std::max(lanes, 2)));
   }
 

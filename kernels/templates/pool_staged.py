@@ -1,5 +1,5 @@
-"""pool.py for targets with local memory: windows without dilation over images of one plane, without indices and
-operands of fused neighbours.
+"""pool.py for targets with local memory: windows without dilation over images of one plane, without indices. Fused
+neighbours have no operands as large as the results.
 
 Parameters beside those of pool.py:
   STAGING            staging.py
@@ -54,7 +54,7 @@ def part_of(unit, geometry: Geometry, segment):
     )
 
 
-def pool_part(part: Part, image, out, geometry: Geometry, ends: Ends, count_padding):
+def pool_part(part: Part, image, out, extras, geometry: Geometry, ends: Ends, count_padding):
     width, channels = geometry.width, geometry.channels
     # The columns in local memory as an image: what is cut off at its sides is no padding that counts less.
     own = Axis(
@@ -71,16 +71,17 @@ def pool_part(part: Part, image, out, geometry: Geometry, ends: Ends, count_padd
     line = image - part.lines.first * part.columns * channels
     full = channels // VL * VL
     for c in range(0, full, VL):
-        pool_row(None, line, met, out, [], [], 0, 0, c, local, behind, count_padding, 0)
+        pool_row(None, line, met, out, [], extras, 0, 0, c, local, behind, count_padding, 0)
     if full < channels:
         mask = S.tail_mask(channels - full, VL)
-        pool_row(mask, line, met, out, [], [], 0, 0, full, local, behind, count_padding, 0)
+        pool_row(mask, line, met, out, [], extras, 0, 0, full, local, behind, count_padding, 0)
 
 
 @S.prim_func
 def pool_staged(
     x: S.ptr(X, "global"),
     out: S.ptr(OUT, "global"),
+    extras: extra_types,
     geometry: Geometry,
     pad_end: Ends,
     count_padding: S.i32,
@@ -101,7 +102,8 @@ def pool_staged(
             number = tile_at(step) - first
             part = part_of(tile_at(step), geometry, segment)
             begin_tile(stage, number)
-            pool_part(part, tile_of(image, number, 0), tile_of(results, number, 0), geometry, pad_end, count_padding)
+            source, target = tile_of(image, number, 0), tile_of(results, number, 0)
+            pool_part(part, source, target, extras, geometry, pad_end, count_padding)
             result_at = (part.number * width.result + part.begin) * channels
             drain(stage, number, results, result_at, part.count * channels, 1, 0)
     close_stage(stage, S.max(last - first, 0))

@@ -94,7 +94,7 @@ TEST(Staging, RowsAreThoseOfTheHost) {
 // Windows within the image, at its sides, and beyond its end; rows of one segment and of many.
 TEST(Staging, PoolsAreThoseOfTheHost) {
   using Numbers = std::vector<int64_t>;
-  const std::vector<Numbers> shapes = {{1, 5, 9, 300}, {2, 64, 33, 57}, {1, 200, 7, 7}};
+  const std::vector<Numbers> shapes = {{1, 5, 9, 300}, {2, 64, 33, 57}};
   for (const Numbers& shape : shapes) {
     SCOPED_TRACE(testing::PrintToString(shape));
     std::mt19937 random(3);
@@ -104,6 +104,13 @@ TEST(Staging, PoolsAreThoseOfTheHost) {
       b.output(b.op(op, {x}, attributes), name, DType::kF32, {"", "", "", ""});
     };
     add("MaxPool", "max", {{"kernel_shape", Numbers{3, 3}}, {"strides", Numbers{2, 2}}, {"pads", Numbers{1, 1, 1, 1}}});
+    // Neighbours that are computed along: of a channel, and as large as the results.
+    const auto pooled = b.op("MaxPool", {x}, {{"kernel_shape", Numbers{2, 2}}, {"strides", Numbers{1, 1}}});
+    const auto by_channel =
+        b.initializer(models::TensorData::f32({shape[1], 1, 1}, random_tensor(random, {shape[1], 1, 1}).data));
+    b.output(b.op("Relu", {b.op("Mul", {pooled, by_channel})}), "scaled", DType::kF32, {"", "", "", ""});
+    const auto other = b.op("AveragePool", {x}, {{"kernel_shape", Numbers{2, 2}}});
+    b.output(b.op("Add", {other, pooled}), "sum", DType::kF32, {"", "", "", ""});
     add("MaxPool", "ceil", {{"kernel_shape", Numbers{2, 3}}, {"strides", Numbers{2, 3}}, {"ceil_mode", 1}});
     for (const int counts : {0, 1}) {
       add("AveragePool", "average" + std::to_string(counts),

@@ -8,8 +8,8 @@
     tests/bench/npu/cycles.py kernels              # those of user_kernels.py: in place, staged by hand, S.stage
 
 AIPU_BUILD_DIR is the build whose programs convert and run (default: build/release). Runs are counted by the interpreter
-back end, whose instrumented kernels tell the timing model what they do (codegen/timing/timing_model.h); the page is made
-by the back end `estimate`, which follows them without running.
+back end, whose instrumented kernels tell the timing model what they do (codegen/timing/timing_model.h); the page is
+made by the back end `estimate`, which follows them without running.
 """
 
 import argparse
@@ -35,7 +35,7 @@ MODELS = {
     "mobilenet_v2": ("input=1x3x224x224", "float32"),
     "sample_cnn": ("image=1x3x32x32", "float32"),
     "bert2": ("input_ids=1x128,attention_mask=1x128,token_type_ids=1x128", "float32"),
-    "yolo_v5n": ("input=1x3x640x640", "float32"),
+    "yolo_v5n": ("images=1x3x640x640", "float32"),
     "lstm_acoustic": ("features=1x100x80", "float32"),
 }
 PAGE = ("resnet18_int8", "resnet18", "mobilenet_v2", "bert2", "yolo_v5n", "lstm_acoustic")
@@ -119,10 +119,23 @@ def bound_of(layer, rate):
     return "memory" if layer["bytes"] >= 0.9 * rate * layer["cycles"] else layer["engine"]
 
 
+HEAD = """# Models on NPUs, layer by layer
+
+By `tests/bench/npu/cycles.py page > tests/bench/npu/MODELS.md`: batch 1, cycles by the timing model from shapes, share
+of the peak (of a native multiply-add per TEC and cycle), and what bounds a layer: `tec`, the code of the TECs with the
+transfers that it waits for, or `memory`, where the bytes of its tensors take 90 % of the cycles. Commands of one layer
+that share its name are one line.
+"""
+
+
 def page(names):
-    """Of each model a line per layer, and per target its cycles, multiply-adds of the peak and what bounds it. Nothing is
-    run: shapes tell the cycles."""
+    """Of each model a line per layer, and per target its cycles, multiply-adds of the peak and what bounds it.
+
+    Nothing is run: shapes tell the cycles.
+    """
     facts = {target: facts_of(target) for target in TARGETS}
+    if not names:
+        print(HEAD)
     for name in names or PAGE:
         kind = MODELS[name][1]
         rows = {}
