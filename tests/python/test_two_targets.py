@@ -30,8 +30,8 @@ def both_ways(folder, nodes, inputs, outputs, constants=None, **options):
 
 WEIGHTS = np.random.default_rng(3).standard_normal((16, 16)).astype("f")
 # Only the host has float64; what is before and behind it is the device's.
-DOUBLES = dict(
-    nodes=[
+DOUBLES = {
+    "nodes": [
         node("MatMul", ["x", "w"], ["a"]),
         node("Relu", ["a"], ["b"]),
         node("Cast", ["b"], ["c"], to=11),
@@ -39,10 +39,10 @@ DOUBLES = dict(
         node("Cast", ["d"], ["e"], to=1),
         node("MatMul", ["e", "w"], ["y"]),
     ],
-    inputs=[("x", "float32", ["N", 16])],
-    outputs=[("y", "float32", ["N", 16]), ("d", "float64", ["N", 16])],
-    constants={"w": WEIGHTS},
-)
+    "inputs": [("x", "float32", ["N", 16])],
+    "outputs": [("y", "float32", ["N", 16]), ("d", "float64", ["N", 16])],
+    "constants": {"w": WEIGHTS},
+}
 
 
 def test_what_only_the_host_takes(tmp_path):
