@@ -1,7 +1,9 @@
 // Widening multiplies, pairwise operations, dot products, matrix multiplies (intrinsics.md 3.2 - 3.5 and 4.1).
 #include <fmt/format.h>
 
+#include <bit>
 #include <cmath>
+#include <limits>
 
 #include "codegen/intrinsics/families.h"
 #include "codegen/intrinsics/lane_loops.h"
@@ -167,12 +169,15 @@ Status run_accumulating_dot(const LaneCall& c) {
 
 // ---- dot products of bfloat16, as the instruction vdpbf16ps computes them ----
 
-Result<Type> infer_vdpbf16(InferInput& in) {
+// kLeastBits: of the registers that programs may write; the lowering makes halves of the language's 256 too.
+template <int kLeastBits>
+Result<Type> infer_bf16_dot(InferInput& in) {
   AIPU_ASSIGN_OR_RETURN(const Expr acc, operand(in, 0));
   AIPU_ASSIGN_OR_RETURN(const Type type, match_operands(in, {1, 2}, false));
   if (type.element != DType::kBF16) return no_form(in, 1, 2, "Only support bfloat16 instruction.");
   AIPU_RETURN_IF_ERROR(
-      require_width(attribute(in, "half") != 0 ? type.with_lanes(2 * type.lanes) : type, Widths::kNativeOrMultiple));
+      require_width(attribute(in, "half") != 0 || kLeastBits == 128 ? type.with_lanes(2 * type.lanes) : type,
+                    Widths::kNativeOrMultiple));
   const Type result = Type::vector(DType::kF32, type.lanes / 2);
   if (acc->type != result) return no_form(in, 0, 1, fmt::format("The sums are of \"{}\".", type_text(result)));
   return result;
@@ -202,6 +207,44 @@ Status run_vdpbf16(const LaneCall& c) {
     float sum = without_denormal(acc.get<float>(i));
     for (const int k : {2 * i + 1, 2 * i}) sum = fma_without_denormal(lane(x, k), lane(y, k), sum);
     c.result.set<float>(i, sum);
+  }
+  return {};
+}
+
+// ---- dot products of bfloat16, as the instruction BFDOT of 64-bit Arm computes them ----
+
+Result<Type> infer_vbfdot(InferInput& in) {
+  if (const int64_t lane = attribute(in, "lane", -1); lane < -1 || lane > 3)
+    return invalid_argument(fmt::format("The \"lane\" is a pair of 128 bits, 0 to 3, got {}.", lane));
+  return infer_bf16_dot<128>(in);
+}
+
+// Cut off, with the last bit set where that loses something; 0 where it is tiny.
+float add_to_odd(float a, float b) {
+  const double x = without_denormal(a), y = without_denormal(b), sum = x + y;
+  if (std::isnan(sum)) return std::numeric_limits<float>::quiet_NaN();
+  if (std::isinf(sum)) return static_cast<float>(sum);
+  // What the sum lost (Knuth), and then what the cut to 24 bits loses.
+  const double part = sum - x, lost = (x - (sum - part)) + (y - part);
+  auto bits = std::bit_cast<uint64_t>(sum);
+  if (lost != 0 && (bits & 1) == 0) bits += (lost > 0) == (sum > 0) ? 1 : -1;
+  constexpr uint64_t kCut = (uint64_t{1} << 29) - 1;
+  const auto odd = std::bit_cast<double>((bits & ~kCut) | ((bits & kCut) != 0 ? kCut + 1 : 0));
+  if (std::fabs(odd) < 0x1p-126) return std::copysign(0.0f, static_cast<float>(sum));
+  return std::fabs(odd) >= 0x1p128 ? std::copysign(INFINITY, static_cast<float>(sum)) : static_cast<float>(odd);
+}
+
+// The sum of both products, then that and `acc`.
+Status run_vbfdot(const LaneCall& c) {
+  const LaneRef &acc = c.operands[0], &x = c.operands[1], &y = c.operands[2];
+  const auto lane = [](const LaneRef& from, int i) {
+    return without_denormal(static_cast<float>(read_float_lane(from.type, from.data, i)));
+  };
+  const auto pair = static_cast<int>(c.attribute("lane", -1));
+  for (int i = 0; i < c.result.type.lanes; ++i) {
+    const int j = pair < 0 ? i : i / 4 * 4 + pair;
+    const float even = lane(x, 2 * i) * lane(y, 2 * j), odd = lane(x, 2 * i + 1) * lane(y, 2 * j + 1);
+    c.result.set<float>(i, add_to_odd(acc.get<float>(i), add_to_odd(even, odd)));
   }
   return {};
 }
@@ -302,9 +345,16 @@ void add_widening_rows(std::vector<Intrinsic>& rows) {
   quad.lacks = lacks_float_dot;
   rows.push_back({.name = "vdpbf16",
                   .params = {value("acc"), value("x"), value("y"), flag("half")},
-                  .infer = infer_vdpbf16,
+                  .infer = infer_bf16_dot<256>,
                   .splitting = Splitting::kSpecial,
                   .run = run_vdpbf16,
+                  .registerwise = true,
+                  .exposure = Exposure::kExtension});
+  rows.push_back({.name = "vbfdot",
+                  .params = {value("acc"), value("x"), value("y"), number("lane", -1), flag("half")},
+                  .infer = infer_vbfdot,
+                  .splitting = Splitting::kSpecial,
+                  .run = run_vbfdot,
                   .registerwise = true,
                   .exposure = Exposure::kExtension});
   add("vfmae", accumulating, infer_vfma_part, run_vfma_part<0>);

@@ -520,6 +520,55 @@ __inl A __vdpbf16(A acc, X x, X y) {
   }
   return out;
 }
+// Both products are summed, and then with acc: cut off, with the last bit set where that loses something; denormal
+// operands and sums are 0.
+__inl float __add_to_odd(float x, float y) {
+  const double a = __without_denormal(x), b = __without_denormal(y), sum = a + b;
+  ulong bits = __bits<ulong>(sum);
+  const ulong sign = bits & (1ul << 63), cut = (1ul << 29) - 1;
+  if (((bits >> 52) & 0x7ff) == 0x7ff) return sum != sum ? __bits<float>(0x7fc00000u) : (float)sum;
+  // What the sum has lost, after Knuth.
+  const double part = sum - a, lost = (a - (sum - part)) + (b - part);
+  if (lost != 0 && (bits & 1) == 0) bits += (lost > 0) == (sum > 0) ? 1ul : -1ul;
+  const double odd = __bits<double>((bits & ~sign & ~cut) | ((bits & cut) != 0 ? cut + 1 : 0));
+  const uint half = odd < 0x1p-126 ? 0 : odd >= 0x1p128 ? 0x7f800000u : __bits<uint>((float)odd);
+  return __bits<float>(half | (uint)(sign >> 32));
+}
+#ifdef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
+template <class A, class X>
+__inl A __bfdot(A acc, X x, X y, int lane) {
+#define __AIPU_BFDOT(j)                                                              \
+  case j:                                                                            \
+    asm("bfdot %0.4s, %1.8h, %2.2h[" #j "]" : "+w"(acc) : "w"(x.bits), "w"(y.bits)); \
+    break;
+  switch (lane) {
+    __AIPU_BFDOT(0)
+    __AIPU_BFDOT(1)
+    __AIPU_BFDOT(2)
+    __AIPU_BFDOT(3)
+    default:
+      asm("bfdot %0.4s, %1.8h, %2.8h" : "+w"(acc) : "w"(x.bits), "w"(y.bits));
+  }
+#undef __AIPU_BFDOT
+  return acc;
+}
+#endif
+template <class A, class X>
+__inl A __vbfdot(A acc, X x, X y, int lane) {
+#ifdef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
+  if constexpr (sizeof(A) == 16) return __bfdot(acc, x, y, lane);
+#endif
+  A out = acc;
+  for (int i = 0; i < __LANES(A); i++) {
+    const int j = lane < 0 ? i : i / 4 * 4 + lane;
+    const float even =
+                    __without_denormal((float)((const X&)x)[2 * i]) * __without_denormal((float)((const X&)y)[2 * j]),
+                odd = __without_denormal((float)((const X&)x)[2 * i + 1]) *
+                      __without_denormal((float)((const X&)y)[2 * j + 1]);
+    out[i] = __add_to_odd(acc[i], __add_to_odd(even, odd));
+  }
+  return out;
+}
 template <class A, class X, class Y, class M>
 __inl A __vdot(A zero, X x, Y y, M m) {
   return __vdpa(zero, x, y, m);

@@ -40,7 +40,8 @@ std::string_view widest_host() {
 #elif defined(__aarch64__)
 bool cpu_has_avx2() { return false; }
 std::string_view widest_host() {
-  return (::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 ? "aarch64-dotprod" : "aarch64-neon";
+  if ((::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) == 0) return "aarch64-neon";
+  return (::getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0 ? "aarch64-bf16" : "aarch64-dotprod";
 }
 #else
 #error "no row of targets is for this kind of CPU: codegen/targets/README.md"
@@ -115,7 +116,13 @@ std::vector<Target> aarch64_targets() {
   dotprod.dot_products = DotProducts::kSameSign;
   dotprod.compiler_flags = aarch64Flags("armv8.2-a+dotprod");
   dotprod.cpu_features.push_back("asimddp");
-  return {neon, dotprod};
+
+  Target bf16 = dotprod;
+  bf16.name = "aarch64-bf16";
+  bf16.bf16_dot_products = true;
+  bf16.compiler_flags = aarch64Flags("armv8.2-a+dotprod+bf16");
+  bf16.cpu_features.push_back("bf16");
+  return {neon, dotprod, bf16};
 }
 
 // The functional model of a Compass NPU. Its fma is always the fused one: where this CPU has none, the prelude computes

@@ -65,7 +65,7 @@ struct Target {
   bool element_products = false;  // of a vector and one element of a register: in one instruction, with no broadcast
   bool native_fma = true;         // false: the lowering turns fma into multiply and add
   DotProducts dot_products = DotProducts::kNone;
-  bool bf16_dot_products = false;  // S.vdpbf16 is one instruction
+  bool bf16_dot_products = false;  // S.vdpbf16 is one instruction; of aarch64 S.vbfdot, which rounds elsewhere
   // Of positions in memory. 32: kernels index with int32, and the file says how far that reaches.
   int address_bits = 64;
 

@@ -19,6 +19,7 @@ void set_tile_params(const tir::Target& target, const RegisterTile& tile, int la
   params->set("PANEL", panel_dtype(accumulator, pairs)).set("PAIRS", pairs);
   params->set("ACC", accumulator).set("VL", lanes).set("NV", tile.vectors).set("USE_FMA", is_floating(accumulator));
   params->set("BY_ELEMENT", target.element_products);
+  params->set("PAIRS_TO_ODD", target.machine == "aarch64");
   params->set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 64 : 0));
 }
 

@@ -28,7 +28,16 @@ pixels are outside. So there are no padded copies and no zero taps.
 
 from aipu import script as S
 from epilogue import finish_tile, prefetch_tile
-from gemm import add_product, multiply_blocks, pair_value, right_buffer, row_bases, row_value, step_lanes, steps_of
+from gemm import (
+    add_product,
+    multiply_whole_blocks,
+    pair_value,
+    right_buffer,
+    row_bases,
+    row_value,
+    step_lanes,
+    steps_of,
+)
 from sharing import own_rows, own_work
 from spatial import Geometry, Groups, intervals, row_at, taps_of_axis
 
@@ -110,8 +119,8 @@ def multiply(low, high, acc, x, x_base, pixel_stride, w, w_base, count):
     first = x + (x_base + low * pixel_stride)
     bases = row_bases(first, pixel_stride, high - low)
     for t in range(
-        multiply_blocks(acc, low, high, first, pixel_stride, w + w_base, count)
-        if BY_ELEMENT and X == ACC and PANEL == ACC and low < high
+        multiply_whole_blocks(acc, low, high, first, pixel_stride, w + w_base, count, X == ACC and PANEL == ACC)
+        if low < high
         else 0,
         steps_of(count),
     ):

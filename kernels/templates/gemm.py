@@ -5,7 +5,8 @@ Parameters bound by kernels/plugins/matmul.cpp and kernels/plugins/conv.cpp (a 1
 multiplication):
   A, ACC, OUT      element types of a, of the accumulators, of out
   PANEL, PAIRS     element type of the packed right operand: ACC, or, with PAIRS, bfloat16 like A: two products of
-                   neighbours in the depth, which is even, are then summed by one instruction (S.vdpbf16)
+                   neighbours in the depth, which is even, are then summed by one instruction
+  PAIRS_TO_ODD     whether that is S.vbfdot rather than S.vdpbf16
   VL, NV           vector lanes and vectors per tile row; a panel is NR = NV * VL columns
   HEIGHTS          tile heights, descending; accumulators + NV + 1 must fit the register file. They end in 1 unless all
                    heights that occur are there
@@ -70,6 +71,32 @@ def multiply_blocks(acc, low, high, a, stride, b, depth):
     return whole
 
 
+def multiply_pair_blocks(acc, low, high, a, stride, b, depth):
+    """The same of pairs of bfloat16, VL pairs in a register. Returns how many pairs that are."""
+    bv = right_buffer()
+    rows = S.alloc_buffer((high - low,), f"{PANEL}x{2 * VL}")
+    whole = depth // (2 * VL) * (2 * VL)
+    for k in range(0, whole, 2 * VL):
+        for i in S.unroll(high - low):
+            rows[i] = S.vload(a + (S.i64(i) * stride + S.i64(k)), lanes=2 * VL)
+        for j in S.unroll(VL):
+            for v in S.unroll(NV):
+                bv[v] = S.vload(b + (k * (NV * VL) + (j * NV + v) * (2 * VL)), lanes=2 * VL)
+            for i in S.unroll(low, high):
+                for v in S.unroll(NV):
+                    acc[i * NV + v] = S.vbfdot(acc[i * NV + v], bv[v], rows[i - low], lane=j)
+    return whole // 2
+
+
+def multiply_whole_blocks(acc, low, high, a, stride, b, depth, same_types):
+    """What of a product can take elements of registers. Returns how many steps that are."""
+    if BY_ELEMENT and PAIRS and PAIRS_TO_ODD:
+        return multiply_pair_blocks(acc, low, high, a, stride, b, depth)
+    if BY_ELEMENT and same_types:
+        return multiply_blocks(acc, low, high, a, stride, b, depth)
+    return 0
+
+
 # A step of a product: one row of a panel, or with PAIRS two of them.
 
 
@@ -93,6 +120,8 @@ def pair_value(bases, i, stride, step):
 
 
 def add_product(acc, left, right):
+    if PAIRS and PAIRS_TO_ODD:
+        return S.vbfdot(acc, left, right)
     if PAIRS:
         return S.vdpbf16(acc, left, right)
     return multiply_add(acc, left, right)
@@ -121,8 +150,8 @@ def gemm_tile(
     prefetch_tile(height, extras, row_offset, ldc, n)
     bases = row_bases(a, lda, height)
     for k in range(
-        multiply_blocks(acc, 0, height, a, lda, b, depth)
-        if BY_ELEMENT and UNIT_DEPTH and A == ACC and PANEL == ACC and not A_ZERO
+        multiply_whole_blocks(acc, 0, height, a, lda, b, depth, A == ACC and PANEL == ACC)
+        if UNIT_DEPTH and not A_ZERO
         else 0,
         steps_of(depth),
     ):

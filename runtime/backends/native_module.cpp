@@ -33,10 +33,15 @@ std::string one_line(std::string text) {
 #if defined(__aarch64__)
 // Asked of the kernel: an emulator's /proc/cpuinfo is the one of the machine that it runs on.
 std::string cpu_features() {
-  constexpr std::pair<std::string_view, unsigned long> kKnown[] = {{"asimd", HWCAP_ASIMD}, {"asimddp", HWCAP_ASIMDDP}};
+  struct Feature {
+    std::string_view name;
+    unsigned long set, bit;
+  };
+  constexpr Feature kKnown[] = {
+      {"asimd", AT_HWCAP, HWCAP_ASIMD}, {"asimddp", AT_HWCAP, HWCAP_ASIMDDP}, {"bf16", AT_HWCAP2, HWCAP2_BF16}};
   std::string features = " ";
-  for (const auto& [name, bit] : kKnown)
-    if ((::getauxval(AT_HWCAP) & bit) != 0) features += str_cat(name, " ");
+  for (const Feature& feature : kKnown)
+    if ((::getauxval(feature.set) & feature.bit) != 0) features += str_cat(feature.name, " ");
   return features;
 }
 constexpr std::string_view kWidely = "aarch64-neon";  // a target that every CPU of this kind runs

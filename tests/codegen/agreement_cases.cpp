@@ -185,6 +185,7 @@ std::vector<AgreementCase> intrinsic_cases(int vector_bits) {
        .lanes_divisor = 2,
        .accumulator = {DType::kF32, DType::kF32}},
       {.name = "vdpbf16", .operands = 3, .types = {DType::kBF16}, .lanes_divisor = 2, .accumulator = {DType::kF32}},
+      {.name = "vbfdot", .operands = 3, .types = {DType::kBF16}, .lanes_divisor = 2, .accumulator = {DType::kF32}},
       {.name = "vfmae",
        .operands = 3,
        .types = {DType::kF16, DType::kBF16},

@@ -725,7 +725,11 @@ TEST(Executor, BarriersMeetAllTecs) {
 
 TEST(Executor, RefusesACpuThatLacksFeatures) {
   ModelBuilder b = test::chain_model();
+#if defined(__aarch64__)
+  b.features = {"asimd", "warpdrive9"};
+#else
   b.features = {"fpu", "warpdrive9"};
+#endif
   const auto model = Model::from_bytes(b.build());
   EXPECT_EQ(model.status().code(), ErrorCode::kUnsupported);
   EXPECT_THAT(model.status().message(), HasSubstr("this CPU lacks warpdrive9"));
