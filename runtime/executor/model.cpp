@@ -449,7 +449,6 @@ Result<std::shared_ptr<const Model>> Model::in_sandbox(int descriptor, const Loa
   state->inputs = interface.inputs;
   state->outputs = interface.outputs;
   state->description = interface.description;
-  state->entry_names = interface.entries;
   return std::shared_ptr<const Model>(new Model(std::move(state)));
 }
 
@@ -474,7 +473,7 @@ Result<std::shared_ptr<const Model>> Model::finish(std::unique_ptr<detail::Model
   return Model(std::move(state)).open(options.entry);
 }
 
-Result<std::shared_ptr<const Model>> Model::open(std::string_view entry) const try {
+Result<std::shared_ptr<const Model>> Model::open(std::string_view entry) const {
   if (state_->sandbox != nullptr) {
     LoadOptions options;
     options.entry = entry;
@@ -489,8 +488,6 @@ Result<std::shared_ptr<const Model>> Model::open(std::string_view entry) const t
   AIPU_RETURN_IF_ERROR(Status(found->problem));
   // Whoever has one of them keeps all of them.
   return std::shared_ptr<const Model>(new Model(std::shared_ptr<const detail::ModelState>(state_, found)));
-} catch (...) {
-  return current_exception_status();
 }
 
 const std::string& Model::name() const { return state_->name; }
@@ -500,7 +497,9 @@ const std::string& Model::warning() const {
   static const std::string none;
   return state_->sandbox != nullptr ? state_->sandbox->interface().warning : none;
 }
-std::span<const std::string> Model::entries() const { return state_->whole->entry_names; }
+std::span<const std::string> Model::entries() const {
+  return state_->sandbox != nullptr ? state_->sandbox->interface().entries : state_->whole->entry_names;
+}
 std::span<const TensorSpec> Model::inputs() const { return state_->inputs; }
 std::span<const TensorSpec> Model::outputs() const { return state_->outputs; }
 const ModelDescription& Model::description() const { return state_->description; }
