@@ -168,8 +168,7 @@ Status load_host_kernels(detail::ModelState& state, const fb::HostPart& part, bo
   AIPU_ASSIGN_OR_RETURN(const std::string name,
                         backend_for_target(only_safe ? "interp" : "", host.target, text(part.backend())));
   AIPU_ASSIGN_OR_RETURN(const BackendLibrary library, find_library(name));
-  if (library.backend == nullptr)
-    return unsupported("the back end for the host's part has memory of its own");
+  if (library.backend == nullptr) return unsupported("the back end for the host's part has memory of its own");
   const auto features = items(part.required_cpu_features());
   AIPU_RETURN_IF_ERROR(meter.take(features.size() * int64_t{16}));
   for (uint32_t i = 0; i < features.size(); ++i)

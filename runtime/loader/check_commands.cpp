@@ -147,8 +147,7 @@ Status Checker::check_host_work(CommandPlace place, const fb::HostCommand& comma
   const bool launches = command.op() == fb::HostOp::kLaunch;
   uint32_t& next = launches ? launches_used_ : copies_used_;
   const uint32_t count = launches ? items(work.tec()).size() : items(work.dma()).size();
-  if (command.a() != next || next >= count)
-    return refused(place, "does work of the host's that is not its own");
+  if (command.a() != next || next >= count) return refused(place, "does work of the host's that is not its own");
   ++next;
   place.reaches_device = false;
   place.reaches_host = true;

@@ -353,8 +353,7 @@ TEST(Loader, EachSideHasItsMemory) {
   const Edit edits[] = {
       {"tec command 0 runs a kernel of the host's", [=](auto& b) { also_launch(b, 1, 2); }},
       {"tec command 0 uses the host's memory: tensor 1 'a'", [=](auto& b) { also_launch(b, 0, 1); }},
-      {"host command 0 runs a kernel that is not the host's",
-       [](auto& b) { b.host_work.tec = {tec(1, 0, 0, 2, 1)}; }},
+      {"host command 0 runs a kernel that is not the host's", [](auto& b) { b.host_work.tec = {tec(1, 0, 0, 2, 1)}; }},
       {"host command 0 uses the device's memory: tensor 2 'y'",
        [](auto& b) { b.arguments[1] = ModelBuilder::pointer(2, true, 0); }},
       {"copies within the host's memory", [](auto& b) { b.tensors[2].memory = fb::Memory::kHost; }},
