@@ -121,14 +121,14 @@ TEST(Checker, FindsMemoryOfTheOtherSide) {
   const Plan plan = two_memories();
   ASSERT_EQ(complaint(plan), "") << print_plan(plan);
   const std::string text = print_commands(plan);
-  EXPECT_THAT(text, HasSubstr("#1 dma[0] copy t3:a <- t2:a width 16 waits tec[0]")) << print_plan(plan);
-  EXPECT_THAT(text, HasSubstr("host[0] launch h000_map__b(t3:a, t0:x, &")) << print_plan(plan);
+  EXPECT_THAT(text, HasSubstr("#1 dma[0] copy t4:a <- t3:a width 16 waits tec[0]")) << print_plan(plan);
+  EXPECT_THAT(text, HasSubstr("host[0] launch h000_map__b(t4:a, t0:x, &")) << print_plan(plan);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 7) << "one copy each way, for both readers of b\n" << text;
   Plan wrong = plan;
-  wrong.host_launches[0].arguments[0].index = 2;
+  wrong.host_launches[0].arguments[0].index = 3;
   EXPECT_THAT(complaint(wrong), HasSubstr("uses 'a', which is in the device's"));
   wrong = plan;
-  std::get<TecBody>(wrong.programs[0].commands[0].body).arguments[1].index = 3;
+  std::get<TecBody>(wrong.programs[0].commands[0].body).arguments[1].index = 4;
   EXPECT_THAT(complaint(wrong), HasSubstr("uses 'a', which is in the host's memory"));
   wrong = plan;
   wrong.host_launches[0].kernel = 0;
