@@ -126,9 +126,11 @@ TEST(Checker, FindsMemoryOfTheOtherSide) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 7) << "one copy each way, for both readers of b\n" << text;
   Plan wrong = plan;
   wrong.host_launches[0].arguments[0].index = 3;
+  wrong.tensors[3].last_use = 5;
   EXPECT_THAT(complaint(wrong), HasSubstr("uses 'a', which is in the device's"));
   wrong = plan;
   std::get<TecBody>(wrong.programs[0].commands[0].body).arguments[1].index = 4;
+  wrong.tensors[4].first_use = 0;
   EXPECT_THAT(complaint(wrong), HasSubstr("uses 'a', which is in the host's memory"));
   wrong = plan;
   wrong.host_launches[0].kernel = 0;
