@@ -47,8 +47,7 @@ struct Placement {
 
 // A command with its numbers. Words, from `first_word` on: tec: the kernel's arguments. dma: destination, source,
 // width, times, destination stride, source stride (times 0: nothing to do). host: the address of the condition of an
-// If, or of the tensors of the symbols of a BindSymbols; the value of a Check; of launches and copies as of tec and
-// dma.
+// If, or of the tensors of the symbols of a BindSymbols; the value of a Check; of work as of tec and dma.
 struct Step {
   static constexpr uint32_t kFine = 0xffffffffu;
 
