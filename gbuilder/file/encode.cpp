@@ -28,6 +28,8 @@ static_assert(same(Engine::kTec, fb::Engine::kTec) && same(Engine::kHost, fb::En
 static_assert(same(PlanArgument::Kind::kImmediate, fb::ArgumentKind::kImmediate));
 static_assert(same(HostOp::kBindSymbols, fb::HostOp::kBindSymbols) && same(HostOp::kLoop, fb::HostOp::kLoop) &&
               same(HostOp::kFetch, fb::HostOp::kFetch) && same(HostOp::kText, fb::HostOp::kText));
+static_assert(same(OperationLibrary::kText, fb::OperationLibrary::kText) &&
+              same(OperationLibrary::kImage, fb::OperationLibrary::kImage));
 static_assert(same(SectionKind::kDebug, fb::SectionKind::kDebug) && same(SectionKind::kTir, fb::SectionKind::kTir));
 static_assert(kNone == 0xffffffffu);
 
@@ -245,7 +247,8 @@ class ModelBuilder {
       const auto numbers = builder_.CreateVector(call.numbers);
       const auto inputs = builder_.CreateVector(call.inputs);
       const auto outputs = builder_.CreateVector(call.outputs);
-      rows.push_back(fb::CreateTextCall(builder_, operation, texts, numbers, inputs, outputs, call.needed));
+      const auto library = static_cast<fb::OperationLibrary>(call.library);
+      rows.push_back(fb::CreateTextCall(builder_, operation, texts, numbers, inputs, outputs, call.needed, library));
     }
     return builder_.CreateVector(rows);
   }
