@@ -22,7 +22,8 @@ HELP
 fi
 
 PACKAGES=(g++ cmake ninja-build libprotobuf-dev protobuf-compiler libflatbuffers-dev flatbuffers-compiler libdnnl-dev libgtest-dev libgmock-dev
-  libbenchmark-dev libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev libonnx-testdata libsodium-dev libicu-dev libre2-dev libpfm4-dev clang
+  libbenchmark-dev libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev libonnx-testdata libsodium-dev libicu-dev libre2-dev
+  libjpeg-dev libpng-dev libtiff-dev libwebp-dev libopenjp2-7-dev libpfm4-dev clang
   pybind11-dev python3-dev python3-numpy python3-pytest python3-venv clang-format)
 
 install_missing() {

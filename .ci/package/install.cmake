@@ -1,4 +1,4 @@
-# What is installed, by component: runtime, text, signature, dev, tools, python. .ci/README.md says what is in which.
+# What is installed, by component: runtime, text, image, signature, dev, tools, python. .ci/README.md says what is in which.
 include(${CMAKE_CURRENT_LIST_DIR}/public_headers.cmake)
 
 set(programs ${AIPU_PREFIX}${CMAKE_INSTALL_BINDIR})
@@ -35,9 +35,11 @@ if(TARGET aipu-sandbox)
   install(TARGETS aipu-sandbox RUNTIME DESTINATION ${private} COMPONENT runtime)
 endif()
 
-# component text: what looks into strings.
-install(TARGETS aipu_text LIBRARY DESTINATION ${private} COMPONENT text)
-aipu_libraries_at(aipu_text ..)
+# component text: what looks into strings; component image: what decodes images.
+foreach(component text image)
+  install(TARGETS aipu_${component} LIBRARY DESTINATION ${private} COMPONENT ${component})
+  aipu_libraries_at(aipu_${component} ..)
+endforeach()
 
 # component signature: what signs and checks signatures.
 if(TARGET aipu_signature)
@@ -104,7 +106,7 @@ endif()
 
 # All of the above, for who builds nothing else.
 add_custom_target(aipu_package)
-foreach(target aipu_runtime aipu_backend_host aipu_backend_x2 aipu_backend_null aipu_backend_estimate aipu_backend_interp aipu_text aipu_signature
+foreach(target aipu_runtime aipu_backend_host aipu_backend_x2 aipu_backend_null aipu_backend_estimate aipu_backend_interp aipu_text aipu_image aipu_signature
                aipu_counters aipu-sandbox aipugb aipudump aipurun aipubench aipu_python)
   if(TARGET ${target})
     add_dependencies(aipu_package ${target})

@@ -11,7 +11,6 @@ namespace aipu::frontend {
 
 namespace {
 
-constexpr std::string_view kImageFile = "encoded images are not supported";
 constexpr std::string_view kGradient = "gradients are not supported";
 constexpr std::string_view kPreview = "ai.onnx.preview";
 constexpr std::string_view kTraining = "ai.onnx.preview.training";
@@ -305,7 +304,8 @@ constexpr ConverterRow kRows[] = {
     // ---- what ONNX tries out
     {kPreview, "FlexAttention", 1, flex_attention},
 
-    // ---- text
+    // ---- text, and encoded images
+    {"", "ImageDecoder", 20, image_decoder},
     {"", "RegexFullMatch", 20, regex_full_match},
     {"", "StringConcat", 20, string_concat},
     {"", "StringNormalizer", 10, string_normalizer},
@@ -317,9 +317,6 @@ constexpr ConverterRow kRows[] = {
     {kTraining, "Adam", 1, adam},
     {kTraining, "Gradient", 1, nullptr, kGradient},
     {kTraining, "Momentum", 1, momentum},
-
-    // ---- refused
-    {"", "ImageDecoder", 20, nullptr, kImageFile},
 };
 
 }  // namespace

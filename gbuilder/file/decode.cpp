@@ -223,6 +223,7 @@ class Decoder {
 
   void read_text_call(const fb::TextCall& c) {
     PlanTextCall call;
+    call.library = static_cast<OperationLibrary>(c.library());
     call.operation = text(c.operation());
     each(c.texts(), [&](const flatbuffers::String* given) { call.texts.push_back(text(given)); });
     each(c.numbers(), [&](int64_t number) { call.numbers.push_back(number); });

@@ -31,6 +31,8 @@ static_assert(same(HostOp::kBindSymbols, fb::HostOp::kBindSymbols) && same(HostO
               same(HostOp::kFetch, fb::HostOp::kFetch) && same(HostOp::kText, fb::HostOp::kText) &&
               same(HostOp::kLaunch, fb::HostOp::kLaunch) && same(HostOp::kCopy, fb::HostOp::kCopy));
 static_assert(same(Memory::kDevice, fb::Memory::kDevice) && same(Memory::kHost, fb::Memory::kHost));
+static_assert(same(OperationLibrary::kText, fb::OperationLibrary::kText) &&
+              same(OperationLibrary::kImage, fb::OperationLibrary::kImage));
 static_assert(same(SectionKind::kDebug, fb::SectionKind::kDebug) && same(SectionKind::kTir, fb::SectionKind::kTir));
 static_assert(kNone == 0xffffffffu);
 
@@ -269,7 +271,8 @@ class ModelBuilder {
       const auto numbers = builder_.CreateVector(call.numbers);
       const auto inputs = builder_.CreateVector(call.inputs);
       const auto outputs = builder_.CreateVector(call.outputs);
-      rows.push_back(fb::CreateTextCall(builder_, operation, texts, numbers, inputs, outputs, call.needed));
+      const auto library = static_cast<fb::OperationLibrary>(call.library);
+      rows.push_back(fb::CreateTextCall(builder_, operation, texts, numbers, inputs, outputs, call.needed, library));
     }
     return builder_.CreateVector(rows);
   }

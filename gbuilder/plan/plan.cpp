@@ -495,7 +495,7 @@ Status Planner::record_group(size_t g) {
     for (const Command& fetch : slot.fetches) written.insert(root_tensor(plan_, std::get<HostBody>(fetch.body).c));
     if (plan_.calls.back().extents != kNone) written.insert(plan_.calls.back().extents);
   }
-  if (graph::is_of_texts(graph_, graph_.node(planned.group.anchor))) {
+  if (graph::is_of_library(graph_, graph_.node(planned.group.anchor))) {
     AIPU_RETURN_IF_ERROR(record_text_call(g, &slot));
     for (const uint32_t output : plan_.text_calls.back().outputs) written.insert(root_tensor(plan_, output));
   }

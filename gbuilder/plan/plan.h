@@ -158,13 +158,15 @@ struct PlanList {
   uint32_t first = 0, count = 0;
 };
 
-// An operation on texts: see aipu.fbs.
+// An operation on texts or encoded images: see aipu.fbs.
+enum class OperationLibrary : uint8_t { kText, kImage };
 struct PlanTextCall {
   std::string operation;
   std::vector<std::string> texts;
   std::vector<int64_t> numbers;
   std::vector<uint32_t> inputs, outputs;  // tensors
   ExpressionId needed = kNone;
+  OperationLibrary library = OperationLibrary::kText;
 };
 
 struct Plan {

@@ -1,4 +1,4 @@
-// Nodes that look into strings: a command of the host, which hands them to the library of texts.
+// Nodes that look into strings or encoded images: a command of the host, which hands them to a library.
 #include "gbuilder/plan/planner.h"
 #include "graph/ir/op_def.h"
 
@@ -11,6 +11,7 @@ Status Planner::record_text_call(size_t group, Slot* slot) {
   const graph::Node& node = graph_.node(planned.group.anchor);
   const graph::OpDef& def = *graph_.find_op(node.op);
   PlanTextCall call;
+  if ((def.traits & graph::kOfImages) != 0) call.library = OperationLibrary::kImage;
   call.operation = node.op.substr(node.op.rfind(':') + 1);
   for (const graph::AttributeDef& attribute : def.attributes) {
     if (attribute.kind == graph::AttributeKind::kString) call.texts.push_back(node.attributes.s(attribute.name));

@@ -186,6 +186,23 @@ Status check_complete_node(const OpDef& def, const Graph& graph, const Node& nod
   return check_rest(def, graph, node);
 }
 
+namespace {
+
+// Of two extents that only a run knows, of which one is 1 or both are the same: the greater one, but 0 where one is 0.
+// Extents that have met before are not repeated: select(min(M, N), max(M, N), 0) for any order and number of M and N.
+Dim broadcast_extent(const Dim& a, const Dim& b) {
+  Dim least[2] = {a, b}, greatest[2] = {a, b};
+  for (size_t k = 0; k < 2; ++k) {
+    const std::vector<Dim>& operands = greatest[k].operands();
+    if (greatest[k].op() != DimOp::kSelect || operands[2] != Dim(0) || operands[0].op() != DimOp::kMin) continue;
+    least[k] = operands[0];
+    greatest[k] = Dim(operands[1]);
+  }
+  return select(min(least[0], least[1]), max(greatest[0], greatest[1]), 0);
+}
+
+}  // namespace
+
 Result<Shape> broadcast_shapes(std::span<const Shape> shapes) {
   size_t rank = 0;
   for (const Shape& shape : shapes) rank = std::max(rank, shape.size());
@@ -206,7 +223,7 @@ Result<Shape> broadcast_shapes(std::span<const Shape> shapes) {
         // The symbolic one has to be 1 or the same.
         if (y) total = extent;
       } else {
-        total = max(total, extent);
+        total = broadcast_extent(total, extent);
       }
     }
   }

@@ -89,8 +89,9 @@ enum OpTrait : uint32_t {
   // nothing that subtracts what is alike, such as the parts of a normalisation. Of the operands that have elements of
   // the type of input 0's.
   kTakesRounded = 1u << 9,
-  // The library of texts computes it (ops/text.h), by a command of the host.
+  // The library of texts or of images computes it (ops/text.h), by a command of the host.
   kOfTexts = 1u << 10,
+  kOfImages = 1u << 11,
 };
 
 // nullopt: not known before shape-like operands have become attributes (OpDef::resolve).
@@ -171,7 +172,7 @@ Status check_node_schema(const OpDef& def, const Graph& graph, Node* node);
 Status check_complete_node(const OpDef& def, const Graph& graph, const Node& node);
 
 // NumPy/ONNX multidirectional broadcasting of symbolic shapes. Two different symbols facing each other are assumed
-// equal only if one is constant 1; otherwise the result is max(a, b) and the runtime checks it.
+// equal only if one is constant 1; otherwise the result is max(a, b), or 0 if one is 0, and the runtime checks it.
 Result<Shape> broadcast_shapes(std::span<const Shape> shapes);
 
 }  // namespace aipu::graph

@@ -9,13 +9,13 @@ namespace {
 constexpr const char* kText = "si";  // before and after
 
 OpDef text_op(std::string name, std::vector<OperandDef> inputs, std::string output_types,
-              std::vector<AttributeDef> attributes) {
+              std::vector<AttributeDef> attributes, OpTrait library = kOfTexts) {
   OpDef def;
   def.name = "aipu::" + std::move(name);
   def.inputs = std::move(inputs);
   def.outputs = {operand("y", std::move(output_types))};
   def.attributes = std::move(attributes);
-  def.traits = kNotFoldable | kOfTexts;
+  def.traits = kNotFoldable | library;
   def.axes = axes::mixed();  // a command of the host computes them whole
   return def;
 }
@@ -97,16 +97,44 @@ OpDef regex_full_match_op() {
   return def;
 }
 
+// Height and width of the encoded image that the bytes x are. What is none is a fault.
+OpDef image_size_op() {
+  OpDef def = text_op("ImageSize", {operand("x", "u")}, "i", {}, kOfImages);
+  def.traits |= kFaults;
+  def.infer = [](InferContext& ctx) -> Status {
+    AIPU_RETURN_IF_ERROR(expect_rank(ctx, 0, 1));
+    set_output(ctx, 0, DType::kI64, {2});
+    return {};
+  };
+  return def;
+}
+
+// The pixels of the image: [height, width, channels], of which ImageSize says the first two.
+OpDef decode_image_op() {
+  OpDef def = text_op("DecodeImage", {operand("x", "u")}, "u",
+                      {attr::s("pixel_format", "RGB"), attr::required("shape", AttributeKind::kShape)}, kOfImages);
+  def.traits |= kFaults;
+  def.infer = [](InferContext& ctx) -> Status {
+    AIPU_RETURN_IF_ERROR(expect_rank(ctx, 0, 1));
+    set_output(ctx, 0, DType::kU8, ctx.attributes().shape("shape"));
+    return {};
+  };
+  def.verify = [](const Graph&, const Node& node) {
+    return expect_choice(node, "pixel_format", {"RGB", "BGR", "Grayscale"});
+  };
+  return def;
+}
+
 }  // namespace
 
 std::vector<OpDef> text_ops() {
-  return {string_concat_op(), number_to_text_op(), text_to_number_op(),  change_case_op(),
-          count_pieces_op(),  split_pieces_op(),   regex_full_match_op()};
+  return {string_concat_op(), number_to_text_op(),   text_to_number_op(), change_case_op(), count_pieces_op(),
+          split_pieces_op(),  regex_full_match_op(), image_size_op(),     decode_image_op()};
 }
 
-bool is_of_texts(const Graph& graph, const Node& node) {
+bool is_of_library(const Graph& graph, const Node& node) {
   const OpDef* def = graph.find_op(node.op);
-  return def != nullptr && (def->traits & kOfTexts) != 0;
+  return def != nullptr && (def->traits & (kOfTexts | kOfImages)) != 0;
 }
 
 }  // namespace aipu::graph

@@ -1,7 +1,7 @@
 // What commands of the host compute. There is no kernel; the planner records the command.
 //
 // If, Loop, Scan: what is left of them runs its sub-graphs as programs of their own (gbuilder/plan/control_flow.cpp).
-// What looks into strings is handed to the library of texts (gbuilder/plan/text_calls.cpp).
+// What looks into strings or encoded images is handed to its library (gbuilder/plan/text_calls.cpp).
 #include <algorithm>
 
 #include "graph/ops/text.h"
@@ -19,7 +19,7 @@ class ControlFlowPlugin final : public SingleOpPlugin {
   }
   graph::ClaimResult claim(const graph::Graph& graph, graph::NodeId anchor,
                            const graph::ClaimTarget& target) const override {
-    if (graph::is_of_texts(graph, graph.node(anchor))) return graph::Claim{anchor, {anchor}, score()};
+    if (graph::is_of_library(graph, graph.node(anchor))) return graph::Claim{anchor, {anchor}, score()};
     return SingleOpPlugin::claim(graph, anchor, target);
   }
   Status check(const graph::Graph&, const graph::Node& node) const override {

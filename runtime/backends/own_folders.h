@@ -1,6 +1,6 @@
 // Where the files are that belong to the runtime and that it finds at run time: back ends, aipu-sandbox, the libraries
-// of signatures and strings. All places are relative to where this code was loaded from, so that an installation can be
-// moved.
+// of signatures, strings and images. All places are relative to where this code was loaded from, so that an
+// installation can be moved.
 #pragma once
 
 #include <string>

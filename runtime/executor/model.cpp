@@ -258,10 +258,14 @@ Status load_kernels(detail::ModelState& state, std::string_view requested, bool 
   return own < kernels.size() ? load_host_kernels(state, *host_part, only_safe, meter) : Status();
 }
 
-// What the model computes with texts, and its bodies.
+// What the model computes with texts and encoded images, and its bodies.
 Status open_texts(detail::ModelState& state) {
   const auto calls = items(state.root().text_calls());
-  state.has_strings = calls.size() > 0;
+  for (uint32_t i = 0; i < calls.size(); ++i) {
+    state.has_strings |= calls[i]->library() == fb::OperationLibrary::kText;
+    if (state.no_strings && calls[i]->library() == fb::OperationLibrary::kImage)
+      return unsupported("the model decodes images, which a sandbox does not; load it without one");
+  }
   for (const auto* specs : {&state.inputs, &state.outputs}) {
     for (const TensorSpec& spec : *specs) state.has_strings |= spec.dtype == DType::kString;
   }
@@ -274,7 +278,8 @@ Status open_texts(detail::ModelState& state) {
     for (uint32_t k = 0; k < given.size(); ++k) texts.push_back(text(given[k]));
     const auto numbers = items(calls[i]->numbers());
     const std::span<const int64_t> all(numbers.size() == 0 ? nullptr : numbers.vector->data(), numbers.size());
-    AIPU_ASSIGN_OR_RETURN(auto operation, TextOperation::open(std::string(text(calls[i]->operation())), texts, all));
+    AIPU_ASSIGN_OR_RETURN(
+        auto operation, TextOperation::open(calls[i]->library(), std::string(text(calls[i]->operation())), texts, all));
     state.text_operations.push_back(std::move(operation));
   }
   for (const auto& body : state.bodies) {

@@ -145,6 +145,8 @@ Status Checker::check_text_call(const CommandPlace& place, uint32_t index) {
   if (text_call_is_used_[index]) return bad("operation ", index, " on texts is run from two places");
   text_call_is_used_[index] = true;
   const fb::TextCall& call = *calls[index];
+  if (call.library() > fb::OperationLibrary::MAX)
+    return bad("operation ", index, " is of the unknown library ", static_cast<int>(call.library()));
   const auto inputs = items(call.inputs()), outputs = items(call.outputs());
   for (uint32_t i = 0; i < inputs.size(); ++i) AIPU_RETURN_IF_ERROR(check_tensor_use(place, inputs[i], false));
   for (uint32_t i = 0; i < outputs.size(); ++i) AIPU_RETURN_IF_ERROR(check_tensor_use(place, outputs[i], true));

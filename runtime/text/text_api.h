@@ -1,5 +1,6 @@
-/* libaipu_text.so: operations that look into strings, for the runtime, which loads it by its name when a file has one.
- * Apart from it because it links ICU and RE2. Files name operations; only the library knows what there is:
+/* libaipu_text.so and libaipu_image.so: operations that look into strings and encoded images, for the runtime, which
+ * loads a library by its name when a file has an operation of it. Apart from the runtime because they link ICU and RE2,
+ * and the libraries of image formats. Files name operations; only the libraries know what there is. Of texts:
  *
  *   StringConcat    (string, string) -> string   one behind the other
  *   NumberToText    (number or bool) -> string   as Cast writes them
@@ -8,6 +9,11 @@
  *   CountPieces     (string) -> int64            texts: delimiter ("": white space); numbers: the most splits, -1: all
  *   SplitPieces     (string[n]) -> string[n * m] the same; rows of m pieces, filled with ""
  *   RegexFullMatch  (string) -> bool             texts: a pattern of RE2
+ *
+ * Of images, which are bytes as in a file:
+ *
+ *   ImageSize       (uint8[n]) -> int64[2]           height, width
+ *   DecodeImage     (uint8[n]) -> uint8[h * w * c]   texts: RGB, BGR or Grayscale
  */
 #ifndef AIPU_RUNTIME_TEXT_TEXT_API_H_
 #define AIPU_RUNTIME_TEXT_TEXT_API_H_
@@ -21,6 +27,7 @@ extern "C" {
 
 #define AIPU_TEXT_API_VERSION 1u
 #define AIPU_TEXT_SYMBOL "aipu_text_v1"
+#define AIPU_IMAGE_SYMBOL "aipu_image_v1"
 
 /* UTF-8, without a terminator; may hold any bytes. */
 typedef struct aipu_text {

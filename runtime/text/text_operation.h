@@ -1,4 +1,5 @@
-// Operations that look into strings. libaipu_text.so computes them (text_api.h); it is loaded when one is opened.
+// Operations that look into strings or encoded images. Libraries compute them (text_api.h), which are loaded when one
+// is opened.
 #pragma once
 
 #include <memory>
@@ -7,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "aipu_generated.h"
 #include "runtime/base/status.h"
 #include "runtime/text/text_api.h"
 
@@ -14,8 +16,8 @@ namespace aipu::runtime {
 
 class TextOperation {
  public:
-  static Result<TextOperation> open(const std::string& name, std::span<const std::string_view> texts,
-                                    std::span<const int64_t> numbers);
+  static Result<TextOperation> open(fb::OperationLibrary library, const std::string& name,
+                                    std::span<const std::string_view> texts, std::span<const int64_t> numbers);
   Status run(const aipu_text_pool& pool, std::span<const aipu_text_tensor> inputs,
              std::span<const aipu_text_tensor> outputs) const;
 

@@ -335,7 +335,9 @@ TEST(Broadcast, SymbolicExtents) {
   EXPECT_EQ(*of({{n, 1}, {3}}), (Shape{n, 3}));
   EXPECT_EQ(*of({{n}, {n}}), (Shape{n}));
   EXPECT_EQ(*of({{n}, {4}}), (Shape{4}));
-  EXPECT_EQ(*of({{n}, {m}}), (Shape{max(n, m)}));
+  const Dim both = select(min(n, m), max(n, m), 0);
+  EXPECT_EQ(*of({{n}, {m}}), (Shape{both}));
+  EXPECT_EQ(*of({{n}, {m}, {n}, {1}, {m}}), (Shape{both}));
   EXPECT_FALSE(of({{2}, {3}}).ok());
   EXPECT_TRUE(of({{0}, {1}}).value()[0] == Dim(0));
 }

@@ -14,7 +14,7 @@ TEST_F(OpTest, Broadcasting) {
   EXPECT_EQ(types("Add", {}, {input("[N,1,4]"), input("[3,1]")}), "float32[N,3,4]");
   EXPECT_EQ(types("Add", {}, {input("[N,4]"), input("[1]")}), "float32[N,4]");
   EXPECT_EQ(types("Mul", {}, {input("[N,4]"), input("[8,4]")}), "float32[8,4]");
-  EXPECT_EQ(types("Mul", {}, {input("[N]"), input("[M]")}), "float32[max(M, N)]");
+  EXPECT_EQ(types("Mul", {}, {input("[N]"), input("[M]")}), "float32[select(min(M, N), max(M, N), 0)]");
   EXPECT_EQ(types("Less", {}, {input("[2,1]"), input("[3]")}), "bool[2,3]");
   EXPECT_EQ(types("Where", {}, {input("[2,1]", DType::kBool), input("[3]"), input("[1,1,1]")}), "float32[1,2,3]");
   EXPECT_EQ(types("Max", {}, {input("[2,1]"), input("[3]"), input("[N,1,1]")}), "float32[N,2,3]");

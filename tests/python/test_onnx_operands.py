@@ -341,3 +341,80 @@ def test_positions_that_are_pixels(tmp_path, mode, expected):
     scales = np.array([1, 1, 0.5], np.float32)
     family.add("Resize", [x, None, scales], x[..., expected], constants=[2], **attributes)
     family.check(tmp_path)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -2])
+@pytest.mark.parametrize("length", [3, 8])
+def test_transforms_of_a_length_along_an_axis_of_the_run(tmp_path, random, axis, length):
+    family = Family(opset=20)
+    x = floats(random, 3, 4, 5, 2)
+    complex_x = x[..., 0] + 1j * x[..., 1]
+    at = axis if axis >= 0 else axis + 4
+
+    def parts(y):
+        return np.stack([y.real, y.imag], -1).astype(np.float32)
+
+    fixed = {"tolerance": 1e-4, "constants": [1]}
+    count, place = np.array(length, np.int64), np.array(axis, np.int64)
+    family.add("DFT", [x, count, place], parts(np.fft.fft(complex_x, length, at)), **fixed)
+    family.add("DFT", [x, count, place], parts(np.fft.ifft(complex_x, length, at)), inverse=1, **fixed)
+    one_sided = np.fft.rfft(x[..., 0], length, at)
+    family.add("DFT", [x[..., :1], None, place], parts(np.fft.rfft(x[..., 0], axis=at)), onesided=1, tolerance=1e-4)
+    family.add("DFT", [x[..., :1], count, place], parts(one_sided), onesided=1, **fixed)
+    back = np.fft.irfft(complex_x, length, at)[..., None].astype(np.float32)
+    family.add("DFT", [x, count, place], back, inverse=1, onesided=1, **fixed)
+    family.check(tmp_path)
+
+
+def test_unpooling_to_a_shape(tmp_path, random):
+    """Positions count elements of the shape that follows from the attributes, as in ONNX's tests; what output_shape has
+    beyond it is zeros. ONNX Runtime counts elements of output_shape."""
+    x = floats(random, 2, 1, 2, 2)
+    flat = np.zeros(32, np.float32)
+    places = np.array([5, 7, 13, 15, 16, 18, 24, 31]).reshape(x.shape)
+    flat[places.ravel()] = x.ravel()
+    y = np.zeros((2, 1, 5, 6), np.float32)
+    y[:, :, :4, :4] = flat.reshape(2, 1, 4, 4)
+    for constants in ([], [2]):
+        family = Family(opset=22)
+        size = {"kernel_shape": [2, 2], "strides": [2, 2]}
+        family.add("MaxUnpool", [x, places, np.array(y.shape)], y, constants=constants, **size)
+        family.check(tmp_path)
+
+
+@pytest.mark.parametrize("wide, narrow", [(0, 1), (1, 0), (0, 0), (1, 3), (3, 1), (3, 3)])
+def test_extents_of_the_run_that_are_0_or_1(tmp_path, random, wide, narrow):
+    """0 beside 1 gives 0."""
+    family = Family(opset=22)
+    a, b = floats(random, wide, 4), floats(random, narrow, 1)
+    flag = a > 0
+    both = {"symbols": [0, 1]}
+    for op, function in [("Add", np.add), ("Mul", np.multiply), ("Max", np.maximum), ("Less", np.less)]:
+        family.add(op, [a, b], function(a, b), **both)
+        family.add(op, [b, a], function(b, a), **both)
+    family.add("Sum", [a, b, a], a + b + a, symbols=[0, 1, 2])
+    family.add("Where", [flag, b, a], np.where(flag, b, a), symbols=[0, 1, 2])
+    family.add("And", [flag, b > 0], flag & (b > 0), **both)
+    whole = np.arange(narrow, dtype=np.int64)[:, None]
+    family.add("BitwiseXor", [whole, np.arange(wide)[:, None]], whole ^ np.arange(wide)[:, None], **both)
+    matrices, other = floats(random, wide, 2, 3), floats(random, narrow, 3, 2)
+    family.add("MatMul", [matrices, other], matrices @ other, symbols=[0, 1], tolerance=1e-4)
+    shape = np.array([narrow, 4], np.int64)
+    family.add("Expand", [a, shape], np.broadcast_to(a, np.broadcast_shapes(a.shape, (narrow, 4))), symbols=[0])
+    family.check(tmp_path)
+
+
+def test_chains_of_extents_of_the_run(tmp_path):
+    """Extents that meet again and again; the shapes stay short."""
+    x = [("x", "float32", ("N",)), ("y", "float32", ("M",))]
+    nodes = [node("Add", ["x", "y"], ["s0"])]
+    for k in range(40):
+        nodes.append(node("Add" if k % 2 else "Mul", [f"s{k}", "xy"[k % 2]], [f"s{k + 1}"]))
+        nodes.append(node("Neg", [f"s{k + 1}"], [f"n{k}"]))
+    write_model(tmp_path / "m.onnx", nodes, x, [("s40", "float32", ("K",))], opset=22)
+    model = aipu.load(aipu.build(tmp_path / "m.onnx", tmp_path / "m.aipu.bin")["output"])
+    for n, m, k in [(0, 1, 0), (1, 0, 0), (1, 1, 1), (2, 1, 2), (1, 3, 3), (2, 2, 2)]:
+        y = model.run({"x": np.ones(n, np.float32), "y": np.ones(m, np.float32)})["s40"]
+        assert y.shape == (k,)
+    with pytest.raises(ValueError, match="cannot be broadcast"):
+        model.run({"x": np.ones(2, np.float32), "y": np.ones(0, np.float32)})

@@ -148,7 +148,8 @@ flatbuffers::Offset<fb::Model> ModelBuilder::table(
     const auto numbers = builder.CreateVector(row.numbers);
     const auto text_inputs = builder.CreateVector(row.inputs);
     const auto text_outputs = builder.CreateVector(row.outputs);
-    text_rows.push_back(fb::CreateTextCall(builder, operation, texts, numbers, text_inputs, text_outputs, row.needed));
+    text_rows.push_back(
+        fb::CreateTextCall(builder, operation, texts, numbers, text_inputs, text_outputs, row.needed, row.library));
   }
   const auto text_list = builder.CreateVector(text_rows);
   const auto pool = string_pool.empty()

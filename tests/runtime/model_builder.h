@@ -75,6 +75,7 @@ struct TextCallRow {
   std::vector<int64_t> numbers = {};
   std::vector<uint32_t> inputs = {}, outputs = {};
   uint32_t needed = kNone;
+  fb::OperationLibrary library = fb::OperationLibrary::kText;
 };
 
 struct ListRow {

@@ -183,6 +183,10 @@ TEST(Strings, FilesThatLieAreRefused) {
   };
   const Case cases[] = {
       {"libaipu_text.so does not know this operation", [](ModelBuilder& b) { b.text_calls[0].operation = "Guess"; }},
+      {"libaipu_image.so does not know this operation",
+       [](ModelBuilder& b) { b.text_calls[0].library = fb::OperationLibrary::kImage; }},
+      {"is of the unknown library 2",
+       [](ModelBuilder& b) { b.text_calls[0].library = static_cast<fb::OperationLibrary>(2); }},
       {"knows this operation with other parameters", [](ModelBuilder& b) { b.text_calls[0].texts = {"x"}; }},
       {"runs operation 1 on texts of 1",
        [](ModelBuilder& b) {

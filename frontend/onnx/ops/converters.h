@@ -130,6 +130,7 @@ void causal_conv_with_state(OpContext& c);
 // image.cpp
 void affine_grid(OpContext& c);
 void center_crop_pad(OpContext& c);
+void image_decoder(OpContext& c);
 
 // text.cpp
 void regex_full_match(OpContext& c);

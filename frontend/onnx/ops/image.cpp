@@ -1,4 +1,4 @@
-// AffineGrid and CenterCropPad as compositions.
+// AffineGrid and CenterCropPad as compositions; encoded images.
 #include <numeric>
 
 #include "frontend/onnx/ops/converters.h"
@@ -71,6 +71,23 @@ void center_crop_pad(OpContext& c) {
     pads[static_cast<size_t>(axis + rank)] = difference - front;
   }
   c.emit_output("Pad", {{"pads", pads}}, {x});
+}
+
+// The header says how large the image is before the pixels have a place.
+void image_decoder(OpContext& c) {
+  c.expect_inputs(1, 1);
+  const std::string pixel_format = c.take_string("pixel_format", "RGB");
+  const ValueId x = c.input(0);
+  if (!c.ok()) return;
+  if (c.dtype(x) != DType::kU8 || c.rank(x) != 1)
+    return c.fail_invalid(str_cat("takes the bytes of an image, uint8[N], found ", c.type(x).text()));
+  if (pixel_format != "RGB" && pixel_format != "BGR" && pixel_format != "Grayscale")
+    return c.fail_invalid(str_cat("pixel_format '", pixel_format, "' is none of RGB, BGR and Grayscale"));
+  const ValueId size = c.emit("aipu::ImageSize", {}, {x});
+  const auto extents = c.graph().require_data(size);
+  if (!extents) return c.fail_unsupported("the size of the image cannot be known");
+  const Shape shape = {max((*extents)[0], 0), max((*extents)[1], 0), pixel_format == "Grayscale" ? 1 : 3};
+  c.emit_output("aipu::DecodeImage", {{"pixel_format", pixel_format}, {"shape", shape}}, {x});
 }
 
 }  // namespace aipu::frontend

@@ -71,6 +71,31 @@ ValueId of_axis(OpContext& c, const std::vector<ValueId>& results, ValueId axis,
   return gather(c, concat(c, 0, std::move(rows)), from_front(c, given, c.int64_scalar(rank)));
 }
 
+ValueId of_axis_with_shape(OpContext& c, const std::vector<ValueId>& results, ValueId axis, int64_t rank) {
+  std::vector<ValueId> shapes, rows;
+  Dim longest = 0;
+  for (const ValueId result : results) {
+    shapes.push_back(c.shape_of(result));
+    longest = max(longest, element_count(c.type(result).shape));
+  }
+  for (const ValueId result : results) {
+    const Dim spare = longest - element_count(c.type(result).shape);
+    rows.push_back(c.emit("Pad", {{"pads", Shape{0, spare}}}, {reshape(c, result, {-1})}));
+  }
+  const ValueId extents = of_axis(c, shapes, axis, rank);
+  const ValueId row = of_axis(c, rows, axis, rank);
+  if (!c.ok()) return {};
+  const auto shape = c.graph().require_data(extents);
+  if (!shape) {
+    c.fail_unsupported("the extents of the result are not known as integers");
+    return {};
+  }
+  const Dim count = element_count(Shape(shape->begin(), shape->end()));
+  const ValueId elements =
+      c.emit("Slice", {{"starts", Shape{0}}, {"steps", std::vector<int64_t>{1}}, {"extents", Shape{count}}}, {row});
+  return c.emit("Reshape", {{"shape", Shape(shape->begin(), shape->end())}}, {elements});
+}
+
 int64_t listed_count(OpContext& c, ValueId axes) {
   if (!c.ok()) return 0;
   const Shape& shape = c.type(axes).shape;

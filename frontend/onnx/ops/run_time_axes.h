@@ -20,6 +20,8 @@ ValueId unflagged_axes(OpContext& c, ValueId flags, int64_t rank, int64_t count)
 ValueId reshape_to(OpContext& c, ValueId x, ValueId extents);
 // The one of `results`, which have one shape, that an axis known only to a run picks; negative ones count from `rank`.
 ValueId of_axis(OpContext& c, const std::vector<ValueId>& results, ValueId axis, int64_t rank);
+// The same for results of one rank and type whose shapes differ.
+ValueId of_axis_with_shape(OpContext& c, const std::vector<ValueId>& results, ValueId axis, int64_t rank);
 // How many axes a list names; fails unless its type says so.
 int64_t listed_count(OpContext& c, ValueId axes);
 

@@ -1,4 +1,6 @@
 // DFT; window functions: a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), N = size (periodic) or size - 1.
+#include <algorithm>
+
 #include "frontend/onnx/ops/compose.h"
 #include "frontend/onnx/ops/converters.h"
 #include "frontend/onnx/ops/run_time_axes.h"
@@ -34,17 +36,21 @@ void window(OpContext& c) {
   c.set_output(0, c.cast(y, *dtype));
 }
 
-// An axis that only the run knows picks among the results for all axes, where these have one shape.
+// An axis that only the run knows picks among the results for all axes. A length or one side changes the extent of the
+// axis: their shapes differ then.
 void dft(OpContext& c) {
-  const auto onesided = c.attributes.find("onesided");
-  const bool keeps_shape = !c.has_input(1) && (onesided == c.attributes.end() || onesided->second.i == 0);
-  if (!is_run_time(c, 2) || !keeps_shape || c.rank(c.input(0)) < 2) return pass(c);
+  if (!is_run_time(c, 2) || c.rank(c.input(0)) < 2) return pass(c);
+  c.expect_inputs(1, 3);
   const ValueId x = c.input(0);
   const auto attributes = c.pass_attributes("DFT");
   std::vector<ValueId> results;
   for (int64_t axis = 0; axis < c.rank(x) - 1; ++axis)
-    results.push_back(c.emit("DFT", listed(attributes), {x, ValueId(), c.int64_scalar(axis)}));
-  c.set_output(0, of_axis(c, results, c.input(2), c.rank(x)));
+    results.push_back(c.emit("DFT", listed(attributes), {x, c.input(1), c.int64_scalar(axis)}));
+  if (!c.ok()) return;
+  const bool have_one_shape = std::all_of(
+      results.begin(), results.end(), [&](ValueId result) { return c.type(result).shape == c.type(results[0]).shape; });
+  const auto choose = have_one_shape ? of_axis : of_axis_with_shape;
+  c.set_output(0, choose(c, results, c.input(2), c.rank(x)));
 }
 
 // The axis was an attribute.

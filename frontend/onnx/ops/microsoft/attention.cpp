@@ -1,4 +1,4 @@
-// Attention, QAttention and MultiHeadAttention.
+// Attention, PackedAttention, QAttention and MultiHeadAttention.
 #include "frontend/onnx/ops/attention_parts.h"
 #include "frontend/onnx/ops/compose.h"
 #include "frontend/onnx/ops/microsoft/converters.h"
@@ -66,19 +66,25 @@ ValueId causal_mask(OpContext& c, ValueId q, ValueId keys, ValueId past) {
   return c.emit("GreaterOrEqual", {}, {query, positions_along(c, keys, 2)});
 }
 
-// Attention of projected queries, keys and values that are one tensor, and its past, which is one too.
-void attend(OpContext& c, ValueId projected, const std::vector<int64_t>& sizes, const ScoreAttributes& a, ValueId mask,
-            ValueId past, ValueId bias) {
+// Queries, keys and values of the sizes, which are one tensor.
+ScaledAttention heads_of(OpContext& c, ValueId projected, const std::vector<int64_t>& sizes, const ScoreAttributes& a) {
   ScaledAttention core;
   core.heads = core.key_heads = a.heads;
   core.scale = a.scale;
   int64_t begin = 0;
   for (ValueId* part : {&core.q, &core.k, &core.v}) {
     const int64_t size = sizes[static_cast<size_t>(part == &core.q ? 0 : part == &core.k ? 1 : 2)];
-    if (size % a.heads != 0) return c.fail_invalid(str_cat(size, " elements do not divide by ", a.heads, " heads"));
+    if (size % a.heads != 0) c.fail_invalid(str_cat(size, " elements do not divide by ", a.heads, " heads"));
     *part = heads_in_front(c, slice(c, projected, -1, begin, begin + size), a.heads);
     begin += size;
   }
+  return core;
+}
+
+// Attention of projected queries, keys and values that are one tensor, and its past, which is one too.
+void attend(OpContext& c, ValueId projected, const std::vector<int64_t>& sizes, const ScoreAttributes& a, ValueId mask,
+            ValueId past, ValueId bias) {
+  ScaledAttention core = heads_of(c, projected, sizes, a);
   ValueId past_key;
   if (past.valid()) {
     past_key = c.squeeze(slice(c, past, 0, 0, 1), {0});
@@ -96,6 +102,21 @@ void refuse_shared_buffers(OpContext& c) {
   if (c.take_int("do_rotary", 0) != 0) c.fail_unsupported("do_rotary is not supported");
 }
 
+// How many columns of the weights are for queries, keys and values.
+std::vector<int64_t> take_sizes(OpContext& c) {
+  auto sizes = c.take_ints("qkv_hidden_sizes").value_or(std::vector<int64_t>());
+  if (!c.ok()) return sizes;
+  const auto columns = c.rank(c.input(1)) == 2 ? c.type(c.input(1)).shape[1].constant() : std::nullopt;
+  if (!columns) {
+    c.fail_unsupported(str_cat("weights of the type ", c.type(c.input(1)).text(), " are not supported"));
+    return sizes;
+  }
+  if (sizes.empty()) sizes.assign(3, *columns / 3);
+  if (sizes.size() != 3 || sizes[0] + sizes[1] + sizes[2] != *columns)
+    c.fail_invalid(str_cat("qkv_hidden_sizes do not add up to the ", *columns, " columns of the weights"));
+  return sizes;
+}
+
 }  // namespace
 
 void attention(OpContext& c) {
@@ -103,17 +124,42 @@ void attention(OpContext& c) {
   const ScoreAttributes a = take_score_attributes(c);
   refuse_shared_buffers(c);
   c.ignore("rotary_embedding_dim");
-  auto sizes = c.take_ints("qkv_hidden_sizes").value_or(std::vector<int64_t>());
+  const auto sizes = take_sizes(c);
   if (!c.ok()) return;
   if (c.has_input(6)) return c.fail_unsupported("past_sequence_length is not supported");
-  const auto columns = c.rank(c.input(1)) == 2 ? c.type(c.input(1)).shape[1].constant() : std::nullopt;
-  if (!columns)
-    return c.fail_unsupported(str_cat("weights of the type ", c.type(c.input(1)).text(), " are not supported"));
-  if (sizes.empty()) sizes.assign(3, *columns / 3);
-  if (sizes.size() != 3 || sizes[0] + sizes[1] + sizes[2] != *columns)
-    return c.fail_invalid(str_cat("qkv_hidden_sizes do not add up to the ", *columns, " columns of the weights"));
   const ValueId projected = add_if(c, matmul(c, c.input(0), c.input(1)), c.input(2));
   attend(c, projected, sizes, a, c.input(3), c.input(4), c.input(5));
+}
+
+// Attention of sentences without their padding: rows of tokens, one sentence behind the other. token_offset [batch,
+// length] begins with the places that they have in the padded sentences.
+void packed_attention(OpContext& c) {
+  c.expect_inputs(5, 6);
+  const ScoreAttributes a = take_score_attributes(c);
+  const auto sizes = take_sizes(c);
+  if (!c.ok()) return;
+  if (c.rank(c.input(0)) != 2 || c.rank(c.input(3)) != 2 || c.rank(c.input(4)) != 1)
+    return c.fail_invalid(
+        "takes tokens [count, size], token_offset [batch, length] and cumulative lengths [batch + 1]");
+  const ValueId projected = add_if(c, matmul(c, c.input(0), c.input(1)), c.input(2));
+  const ValueId all_places = reshape(c, c.cast(c.input(3), DType::kI64), {-1});
+  const ValueId places = c.emit("Slice", {}, {all_places, c.int64s({0}), c.size_of(c.input(0), 0), c.int64s({0})});
+  if (!c.ok()) return;
+  const Shape sentences = c.type(c.input(3)).shape, rows = c.type(projected).shape;
+  const ValueId blank =
+      c.emit("Expand", {},
+             {c.scalar(c.dtype(projected), 0), concat(c, 0, {c.size_of(all_places, 0), c.size_of(projected, 1)})});
+  const ValueId padded = c.emit("ScatterND", {}, {blank, c.unsqueeze(places, {1}), projected});
+  const ValueId by_sentence = c.emit("Reshape", {{"shape", Shape{sentences[0], sentences[1], rows[1]}}}, {padded});
+  ScaledAttention core = heads_of(c, by_sentence, sizes, a);
+  const ValueId ends = c.cast(c.input(4), DType::kI64);
+  const ValueId lengths = subtract(c, slice(c, ends, 0, 1, INT64_MAX), slice(c, ends, 0, 0, -1));
+  core.allowed = c.emit("Less", {}, {positions_along(c, core.k, 2), c.unsqueeze(lengths, {1, 2, 3})});
+  core.biases = {c.input(5)};
+  const ValueId y = scaled_attention(c, core);
+  if (!c.ok()) return;
+  const Shape flat = {sentences[0] * sentences[1], c.type(y).shape.back()};
+  c.set_output(0, gather(c, c.emit("Reshape", {{"shape", flat}}, {y}), places));
 }
 
 void q_attention(OpContext& c) {

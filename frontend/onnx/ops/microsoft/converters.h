@@ -30,6 +30,7 @@ void group_norm(OpContext& c);
 
 // attention.cpp
 void attention(OpContext& c);
+void packed_attention(OpContext& c);
 void q_attention(OpContext& c);
 void multi_head_attention(OpContext& c);
 // group_query_attention.cpp
@@ -60,5 +61,6 @@ void q_embed_layer_normalization(OpContext& c);
 void expand_dims(OpContext& c);
 void unique(OpContext& c);
 void crop_and_resize(OpContext& c);
+void ngram_repeat_block(OpContext& c);
 
 }  // namespace aipu::frontend::microsoft

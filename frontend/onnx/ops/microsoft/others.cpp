@@ -1,4 +1,5 @@
 // Operators that move or pick elements.
+#include <limits>
 #include <utility>
 
 #include "frontend/onnx/ops/compose.h"
@@ -84,6 +85,31 @@ void crop_and_resize(OpContext& c) {
       c.emit("LessOrEqual", {},
              {c.emit("ReduceMax", {{"keepdims", int64_t{0}}}, {c.emit("Abs", {}, {grid}), c.int64s({3})}), one});
   c.emit_output("Where", {}, {c.unsqueeze(inside, {1}), samples, c.scalar(dtype, outside)});
+}
+
+// A token gets the score -infinity if with it the last n tokens would be ones that the sentence has already.
+void ngram_repeat_block(OpContext& c) {
+  c.expect_inputs(2, 2);
+  c.require_attribute("ngram_size");
+  const int64_t n = c.take_int("ngram_size", 0);
+  if (!c.ok()) return;
+  const ValueId ids = c.input(0), scores = c.input(1);
+  if (n < 1) return c.fail_invalid(str_cat("ngram_size is ", n));
+  if (c.rank(ids) != 2 || c.rank(scores) != 2)
+    return c.fail_invalid(
+        str_cat("takes tokens and scores of rank 2, found ", c.type(ids).text(), " and ", c.type(scores).text()));
+  // Column w is about the n-gram that begins with token w: its last token, and whether the others are the last ones.
+  const ValueId tokens = slice(c, ids, 1, n - 1, INT64_MAX);
+  ValueId repeats = c.emit("Equal", {}, {tokens, tokens});
+  for (int64_t left = n - 1; left > 0; --left) {
+    const ValueId earlier = slice(c, ids, 1, n - 1 - left, -left);
+    const ValueId last = slice(c, ids, 1, -left, left == 1 ? INT64_MAX : 1 - left);
+    repeats = c.emit("And", {}, {repeats, c.emit("Equal", {}, {earlier, last})});
+  }
+  const DType dtype = c.dtype(scores);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const ValueId limits = where(c, repeats, c.scalar(dtype, -kInfinity), c.scalar(dtype, kInfinity));
+  c.emit_output("ScatterElements", {{"axis", int64_t{1}}, {"reduction", std::string("min")}}, {scores, tokens, limits});
 }
 
 }  // namespace aipu::frontend::microsoft

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "frontend/onnx/ops/attention_parts.h"
 #include "frontend/onnx/ops/compose.h"
 #include "frontend/onnx/ops/microsoft/converters.h"
 
@@ -126,11 +127,17 @@ void matmul_n_bits(OpContext& c) {
   if (!c.ok()) return;
   if (bits != 2 && bits != 4 && bits != 8) return c.fail_unsupported(str_cat(bits, " bits are not supported"));
   if (block < 1 || rows < 1 || depth < 1) return c.fail_invalid("needs positive N, K and block_size");
-  if (c.has_input(4)) return c.fail_unsupported("g_idx is not supported");
   const DType dtype = c.dtype(c.input(0));
   const int64_t blocks = (depth + block - 1) / block;
   const ValueId codes = unpacked_bits(c, reshape(c, c.input(1), {rows, blocks, block * bits / 8}), bits);
+  // Numbers [N, blocks] for the elements of B: of blocks side by side, or of those that g_idx names.
+  const bool in_order = !c.has_input(4);
+  const auto spread = [&](ValueId per_block) {
+    if (in_order) return reshape(c, per_block, {rows, blocks, 1});
+    return gather(c, reshape(c, per_block, {rows, blocks}), slice(c, c.input(4), 0, 0, depth), 1);
+  };
   ValueId centred = c.cast(codes, dtype);
+  if (!in_order) centred = slice(c, reshape(c, centred, {rows, blocks * block}), 1, 0, depth);
   if (!c.has_input(3)) {
     centred = subtract(c, centred, c.scalar(dtype, static_cast<double>(1 << (bits - 1))));
   } else {
@@ -139,13 +146,31 @@ void matmul_n_bits(OpContext& c) {
       const int64_t bytes = (blocks * bits + 7) / 8;
       zeros = slice(c, unpacked_bits(c, reshape(c, zeros, {rows, bytes}), bits), 1, 0, blocks);
     }
-    centred = subtract(c, centred, c.cast(reshape(c, zeros, {rows, blocks, 1}), dtype));
+    centred = subtract(c, centred, c.cast(spread(zeros), dtype));
   }
-  ValueId weights = multiply(c, centred, c.cast(reshape(c, c.input(2), {rows, blocks, 1}), dtype));
-  weights = reshape(c, weights, {rows, blocks * block});
-  if (blocks * block != depth) weights = slice(c, weights, 1, 0, depth);
+  ValueId weights = multiply(c, centred, c.cast(spread(c.input(2)), dtype));
+  if (in_order) weights = reshape(c, weights, {rows, blocks * block});
+  if (in_order && blocks * block != depth) weights = slice(c, weights, 1, 0, depth);
   c.set_output(0, add_if(c, matmul(c, c.input(0), c.transpose(weights, {1, 0})), c.input(5)));
 }
+
+namespace {
+
+// Of elements that have a type of 4 bits: both axes are any.
+void gather_blocks(OpContext& c, int64_t gather_axis, int64_t quantize_axis, int64_t block) {
+  if (gather_axis == quantize_axis) return c.fail_invalid("gather_axis and quantize_axis are the same");
+  const ValueId indices = c.input(1);
+  const DType dtype = c.dtype(c.input(2));
+  const auto picked = [&](ValueId x) { return c.cast(gather(c, x, indices, gather_axis), dtype); };
+  const int64_t axis = quantize_axis > gather_axis ? quantize_axis + c.rank(indices) - 1 : quantize_axis;
+  ValueId values = picked(c.input(0));
+  const ValueId blocks = c.emit("Div", {}, {positions_along(c, values, axis), c.int64_scalar(block)});
+  const auto spread = [&](ValueId per_block) { return gather(c, picked(per_block), blocks, axis); };
+  if (c.has_input(3)) values = subtract(c, values, spread(c.input(3)));
+  c.set_output(0, multiply(c, values, spread(c.input(2))));
+}
+
+}  // namespace
 
 // Rows of bytes that hold elements of `bits`, with a scale for each block of the last axis.
 void gather_block_quantized(OpContext& c) {
@@ -157,6 +182,9 @@ void gather_block_quantized(OpContext& c) {
   const int64_t gather_axis = c.take_axis("gather_axis", 0, static_cast<int>(rank));
   const int64_t quantize_axis = c.take_axis("quantize_axis", 1, static_cast<int>(rank));
   if (!c.ok()) return;
+  if (block < 1) return c.fail_invalid(str_cat("block_size is ", block));
+  if (c.dtype(data) == DType::kI4 || c.dtype(data) == DType::kU4)
+    return gather_blocks(c, gather_axis, quantize_axis, block);
   if (c.dtype(data) != DType::kU8)
     return c.fail_unsupported(str_cat("data of the type ", c.type(data).text(), " is not supported"));
   if (bits != 4 && bits != 8 && bits != 2) return c.fail_unsupported(str_cat(bits, " bits are not supported"));

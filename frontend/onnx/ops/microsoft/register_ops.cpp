@@ -37,6 +37,7 @@ constexpr ConverterRow kRows[] = {
     {kDomain, "Attention", 1, microsoft::attention},
     {kDomain, "GroupQueryAttention", 1, microsoft::group_query_attention},
     {kDomain, "MultiHeadAttention", 1, microsoft::multi_head_attention},
+    {kDomain, "PackedAttention", 1, microsoft::packed_attention},
     {kDomain, "QAttention", 1, microsoft::q_attention},
     {kDomain, "RotaryEmbedding", 1, microsoft::rotary_embedding},
 
@@ -67,6 +68,7 @@ constexpr ConverterRow kRows[] = {
     {kDomain, "ExpandDims", 1, microsoft::expand_dims},
     {kDomain, "GatherND", 1, pass},
     {kDomain, "GridSample", 1, grid_sample_before_20},
+    {kDomain, "NGramRepeatBlock", 1, microsoft::ngram_repeat_block},
     {kDomain, "Pad", 1, pass},
     {kDomain, "Range", 1, range},
     {kDomain, "Trilu", 1, pass},
