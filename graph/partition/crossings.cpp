@@ -49,7 +49,7 @@ bool is_cheap(const Graph& graph, const Group& group) {
   return std::all_of(group.nodes.begin(), group.nodes.end(), [&](NodeId id) {
     const Node& node = graph.node(id);
     const OpDef* const def = graph.find_op(node.op);
-    return def != nullptr && node.subgraphs.empty() && !is_of_texts(graph, node) && !def->multiply_adds &&
+    return def != nullptr && node.subgraphs.empty() && !is_of_library(graph, node) && !def->multiply_adds &&
            (def->traits & (kElementwise | kView | kAnyAxisOrder)) != 0;
   });
 }
