@@ -2,7 +2,10 @@
 #include <pybind11/stl.h>
 
 #include "frontend/python/bind_schedule.h"
+#include "frontend/python/environment.h"
+#include "kernels/dsl/parse_blocks.h"
 #include "kernels/te/block_schedule.h"
+#include "kernels/te/from_tir.h"
 
 namespace aipu::python {
 
@@ -33,6 +36,20 @@ template <typename T>
 T checked(Result<T> result) {
   if (!result.ok()) checked(result.status());
   return std::move(result).value();
+}
+
+// (function, "", "") or (None, diagnostics of the language, why it cannot be scheduled).
+py::tuple parse_blocks(const py::object& function, const std::string& target) {
+  PythonCapture capture(target);
+  tir::BlockMarks marks;
+  auto module = [&]() -> Result<tir::Module> {
+    AIPU_ASSIGN_OR_RETURN(const dsl::CapturedFunction entry, capture.decorated(function));
+    return dsl::parse_blocks(entry, &marks);
+  }();
+  if (!module.ok()) return py::make_tuple(py::none(), module.status().message(), "");
+  auto blocks = te::block_function(*module, marks);
+  if (!blocks.ok()) return py::make_tuple(py::none(), "", blocks.status().message());
+  return py::make_tuple(std::move(*blocks), "", "");
 }
 
 // Tensors with their strides, and variables.
@@ -80,6 +97,7 @@ void bind_functions(py::module_& m) {
            })
       .def("lower", [](const BlockFunction& function) { return te::lower_blocks(function); })
       .def("text", [](const BlockFunction& function) { return te::to_text(function); });
+  m.def("parse_blocks", &parse_blocks);
   m.def("block_function", [](const py::list& params, std::string name) {
     return checked(te::block_function(parameter_list(params), std::move(name)));
   });
@@ -99,8 +117,7 @@ void bind_schedule(py::module_& module) {
       .def("get_consumers", &BlockSchedule::get_consumers)
       .def("split", [](BlockSchedule& s, const LoopNodePtr& loop, const std::vector<Expr>& factors,
                        bool guard) { return checked(s.split(loop, factors, guard)); })
-      .def("fuse",
-           [](BlockSchedule& s, const std::vector<LoopNodePtr>& loops) { return checked(s.fuse(loops)); })
+      .def("fuse", [](BlockSchedule& s, const std::vector<LoopNodePtr>& loops) { return checked(s.fuse(loops)); })
       .def("reorder", [](BlockSchedule& s, const std::vector<LoopNodePtr>& loops) { checked(s.reorder(loops)); })
       .def("annotate", [](BlockSchedule& s, const LoopNodePtr& loop,
                           int kind) { checked(s.annotate(loop, static_cast<te::LoopKind>(kind))); })
@@ -119,14 +136,10 @@ void bind_schedule(py::module_& module) {
                           const std::string& scope) { return checked(s.write_at(loop, block, index, scope)); })
       .def("set_scope", [](BlockSchedule& s, const BlockNodePtr& block, size_t index,
                            const std::string& scope) { checked(s.set_scope(block, index, scope)); })
-      .def("compute_at",
-           [](BlockSchedule& s, const BlockNodePtr& block, const LoopNodePtr& loop) {
-             checked(s.compute_at(block, loop));
-           })
-      .def("reverse_compute_at",
-           [](BlockSchedule& s, const BlockNodePtr& block, const LoopNodePtr& loop) {
-             checked(s.reverse_compute_at(block, loop));
-           })
+      .def("compute_at", [](BlockSchedule& s, const BlockNodePtr& block,
+                            const LoopNodePtr& loop) { checked(s.compute_at(block, loop)); })
+      .def("reverse_compute_at", [](BlockSchedule& s, const BlockNodePtr& block,
+                                    const LoopNodePtr& loop) { checked(s.reverse_compute_at(block, loop)); })
       .def("compute_inline", [](BlockSchedule& s, const BlockNodePtr& block) { checked(s.compute_inline(block)); })
       .def("reverse_compute_inline",
            [](BlockSchedule& s, const BlockNodePtr& block) { checked(s.reverse_compute_inline(block)); });

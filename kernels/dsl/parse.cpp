@@ -6,6 +6,7 @@
 
 #include "kernels/dsl/compiler.h"
 #include "kernels/dsl/lambda_source.h"
+#include "kernels/dsl/parse_blocks.h"
 #include "kernels/dsl/parser.h"
 
 namespace aipu::dsl {
@@ -123,13 +124,15 @@ Status load_functions(const TemplateParams& params, Diagnostics& diagnostics, Te
 }
 
 Result<tir::Module> compile_function(const CapturedFunction& entry, const std::shared_ptr<Environment>& environment,
-                                     std::string_view kernel_name, Diagnostics& diagnostics) {
+                                     std::string_view kernel_name, Diagnostics& diagnostics,
+                                     tir::BlockMarks* marks = nullptr) {
   const auto definition = std::static_pointer_cast<const ast::FunctionDef>(entry.definition);
   FunctionValue function{definition, entry.globals};
   function.embedded = entry.embedded;
   tir::Module module;
   try {
     Compiler compiler(environment, diagnostics);
+    compiler.mark_blocks(marks);
     module = compiler.compile(function, kernel_name);
   } catch (const Diagnosed&) {
     // Recorded.
@@ -228,6 +231,11 @@ Result<Captured> parse_function(const SourceText& source, std::string_view name,
 Result<tir::Module> parse_kernel(const CapturedFunction& entry, std::string_view kernel_name) {
   Diagnostics diagnostics;
   return compile_function(entry, entry.globals, kernel_name, diagnostics);
+}
+
+Result<tir::Module> parse_blocks(const CapturedFunction& entry, tir::BlockMarks* marks) {
+  Diagnostics diagnostics;
+  return compile_function(entry, entry.globals, "", diagnostics, marks);
 }
 
 }  // namespace aipu::dsl

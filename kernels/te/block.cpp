@@ -217,31 +217,30 @@ bool writes(const BlockNode& block, const Tensor& tensor) { return contains(tens
 Stmt rewrite_values(const Stmt& stmt, const Change& change) {
   if (!stmt) return stmt;
   const auto changed = [&](const Expr& e) { return rewrite(e, change); };
-  return std::visit(
-      Overloaded{
-          [&](const For& n) -> Stmt {
-            return make_stmt(
-                For{n.var, changed(n.extent), n.kind, n.thread, n.shared_out, rewrite_values(n.body, change)});
-          },
-          [&](const If& n) -> Stmt {
-            return make_stmt(If{changed(n.condition), rewrite_values(n.then_body, change)});
-          },
-          [&](const Store& n) -> Stmt {
-            std::vector<Expr> indices;
-            for (const Expr& index : n.indices) indices.push_back(changed(index));
-            return make_stmt(Store{n.tensor, std::move(indices), changed(n.value)});
-          },
-          [&](const Let& n) -> Stmt {
-            return make_stmt(Let{n.var, changed(n.value), rewrite_values(n.body, change)});
-          },
-          [&](const Seq& n) -> Stmt {
-            std::vector<Stmt> parts;
-            for (const Stmt& child : n.body) parts.push_back(rewrite_values(child, change));
-            return make_stmt(Seq{std::move(parts)});
-          },
-          [&](const auto&) -> Stmt { return stmt; },  // blocks have no others
-      },
-      stmt->node);
+  return std::visit(Overloaded{
+                        [&](const For& n) -> Stmt {
+                          return make_stmt(For{n.var, changed(n.extent), n.kind, n.thread, n.shared_out,
+                                               rewrite_values(n.body, change)});
+                        },
+                        [&](const If& n) -> Stmt {
+                          return make_stmt(If{changed(n.condition), rewrite_values(n.then_body, change)});
+                        },
+                        [&](const Store& n) -> Stmt {
+                          std::vector<Expr> indices;
+                          for (const Expr& index : n.indices) indices.push_back(changed(index));
+                          return make_stmt(Store{n.tensor, std::move(indices), changed(n.value)});
+                        },
+                        [&](const Let& n) -> Stmt {
+                          return make_stmt(Let{n.var, changed(n.value), rewrite_values(n.body, change)});
+                        },
+                        [&](const Seq& n) -> Stmt {
+                          std::vector<Stmt> parts;
+                          for (const Stmt& child : n.body) parts.push_back(rewrite_values(child, change));
+                          return make_stmt(Seq{std::move(parts)});
+                        },
+                        [&](const auto&) -> Stmt { return stmt; },  // blocks have no others
+                    },
+                    stmt->node);
 }
 
 Analyzer analyzer_at(const BlockFunction& function, const TreeNode& node) {
@@ -257,7 +256,8 @@ Analyzer analyzer_at(const BlockFunction& function, const TreeNode& node) {
     if (param.tensor.op) sizes_in(param.tensor);
   }
   for (const LocalBuffer& buffer : function.buffers) sizes_in(buffer.tensor);
-  for (const LoopNode* loop : loops_around(node)) analyzer.bind(loop->var, {make_int(0, loop->var->type), loop->extent});
+  for (const LoopNode* loop : loops_around(node))
+    analyzer.bind(loop->var, {make_int(0, loop->var->type), loop->extent});
   if (const auto* loop = dynamic_cast<const LoopNode*>(&node); loop != nullptr && !loop->is_root())
     analyzer.bind(loop->var, {make_int(0, loop->var->type), loop->extent});
   return analyzer;
@@ -270,8 +270,7 @@ Range covering(const Interval& touched, const Expr& extent, Analyzer* analyzer) 
   if (!touched.bounded()) return {zero, extent};
   const auto typed = [&](const Expr& e) { return analyzer->simplify(make_cast(extent->type, e)); };
   const Expr lo = typed(touched.lo), hi = typed(touched.hi);
-  if (analyzer->prove_le(lo, zero) && analyzer->prove_le(extent, add(hi, make_int(1, hi->type))))
-    return {zero, extent};
+  if (analyzer->prove_le(lo, zero) && analyzer->prove_le(extent, add(hi, make_int(1, hi->type)))) return {zero, extent};
   return {lo, analyzer->simplify(add(sub(hi, lo), make_int(1, lo->type)))};
 }
 
@@ -352,7 +351,8 @@ std::string text_of(const TreeNode& node, int indent) {
   }
   const auto& loop = static_cast<const LoopNode&>(node);
   std::string text;
-  if (!loop.is_root()) text = fmt::format("{}for {} in {}({}):\n", pad, loop.name(), kind_text(loop), to_text(loop.extent));
+  if (!loop.is_root())
+    text = fmt::format("{}for {} in {}({}):\n", pad, loop.name(), kind_text(loop), to_text(loop.extent));
   for (const TreeNodePtr& child : loop.body) text += text_of(*child, loop.is_root() ? indent : indent + 1);
   return text;
 }

@@ -105,8 +105,8 @@ Result<BlockNodePtr> BlockSchedule::cache_read(const BlockNodePtr& block, size_t
     if (!reads(*reader, tensor))
       return invalid_argument(str_cat("cache_read: block '", reader->name, "' does not read '", tensor.name(), "'"));
     if (writes(*reader, tensor) && reader->has_reduction_axis())
-      return invalid_argument(
-          str_cat("cache_read: block '", reader->name, "' updates '", tensor.name(), "', it has to read what it wrote"));
+      return invalid_argument(str_cat("cache_read: block '", reader->name, "' updates '", tensor.name(),
+                                      "', it has to read what it wrote"));
   }
   std::erase_if(writers, [&](const BlockNodePtr& writer) {
     return std::find(readers.begin(), readers.end(), writer) != readers.end();
@@ -121,8 +121,8 @@ Result<BlockNodePtr> BlockSchedule::cache_read(const BlockNodePtr& block, size_t
   for (const BlockNodePtr& reader : readers) at = std::min(at, child_with(*parent, *reader));
   for (const BlockNodePtr& writer : writers) {
     if (child_with(*parent, *writer) >= at)
-      return invalid_argument(str_cat("cache_read: block '", writer->name, "' writes '", tensor.name(),
-                                      "' after it has been read"));
+      return invalid_argument(
+          str_cat("cache_read: block '", writer->name, "' writes '", tensor.name(), "' after it has been read"));
   }
   const std::vector<Range> domain = region_of(function_, readers, tensor, AccessKind::kReads, *parent);
   const Tensor cache{make_placeholder(free_name(tensor.name() + "_" + scope), tensor.shape(), tensor.type()), 0};
@@ -164,8 +164,8 @@ Result<BlockNodePtr> BlockSchedule::cache_write(const BlockNodePtr& block, size_
   for (const BlockNodePtr& writer : writers) at = std::max(at, child_with(*parent, *writer) + 1);
   for (const BlockNodePtr& reader : readers) {
     if (child_with(*parent, *reader) < at)
-      return invalid_argument(str_cat("cache_write: block '", reader->name, "' reads '", tensor.name(),
-                                      "' before it is complete"));
+      return invalid_argument(
+          str_cat("cache_write: block '", reader->name, "' reads '", tensor.name(), "' before it is complete"));
   }
   const std::vector<Range> domain = region_of(function_, writers, tensor, AccessKind::kWrites, *parent);
   const Tensor cache{make_placeholder(free_name(tensor.name() + "_" + scope), tensor.shape(), tensor.type()), 0};
@@ -195,8 +195,8 @@ Result<BlockNodePtr> BlockSchedule::read_at(const LoopNodePtr& loop, const Block
   std::erase_if(readers, [&](const BlockNodePtr& reader) { return !is_inside(*reader, *loop); });
   for (const BlockNodePtr& writer : writers_of(tensor)) {
     if (is_inside(*writer, *loop))
-      return invalid_argument(str_cat("read_at: block '", writer->name, "' writes '", tensor.name(), "' inside loop '",
-                                      loop->name(), "'"));
+      return invalid_argument(
+          str_cat("read_at: block '", writer->name, "' writes '", tensor.name(), "' inside loop '", loop->name(), "'"));
   }
   AIPU_ASSIGN_OR_RETURN(BlockNodePtr copy, cache_read(block, index, scope, std::move(readers)));
   AIPU_RETURN_IF_ERROR(compute_at(copy, loop));  // nothing is left that it could refuse
@@ -226,7 +226,8 @@ Status BlockSchedule::set_scope(const BlockNodePtr& block, size_t index, const s
     buffer.scope = scope;
     return {};
   }
-  return invalid_argument(str_cat("set_scope: '", tensor.name(), "' is a parameter, which lies where the caller put it"));
+  return invalid_argument(
+      str_cat("set_scope: '", tensor.name(), "' is a parameter, which lies where the caller put it"));
 }
 
 }  // namespace aipu::te

@@ -93,8 +93,8 @@ class FunctionMaker {
     for (size_t v = 0; v < compute.body.size(); ++v) {
       const Reduce& reduce = *compute.body[v]->as<Reduce>();
       const auto& starts = reduce.init.empty() ? reduce.combiner->identity : reduce.init;
-      stores.push_back(make_stmt(Store{Tensor{op, static_cast<int>(v)}, point_of(compute),
-                                       starts[static_cast<size_t>(reduce.value_index)]}));
+      stores.push_back(make_stmt(
+          Store{Tensor{op, static_cast<int>(v)}, point_of(compute), starts[static_cast<size_t>(reduce.value_index)]}));
     }
     return sequence(std::move(stores));
   }

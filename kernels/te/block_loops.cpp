@@ -79,7 +79,8 @@ Result<std::vector<LoopNodePtr>> BlockSchedule::split(const LoopNodePtr& loop, c
     *std::find(extents.begin(), extents.end(), nullptr) = analyzer.simplify(rest);
     product = mul(product, analyzer.simplify(rest));
   } else if (!analyzer.prove_le(loop->extent, product)) {
-    return refused(str_cat("has extent ", to_text(loop->extent), ", which its factors do not cover: ", to_text(product)));
+    return refused(
+        str_cat("has extent ", to_text(loop->extent), ", which its factors do not cover: ", to_text(product)));
   }
   std::vector<LoopNodePtr> parts;
   Expr value;
@@ -203,8 +204,8 @@ Status BlockSchedule::annotate(const LoopNodePtr& loop, LoopKind kind) {
   AIPU_RETURN_IF_ERROR(check_present(primitive, *loop));
   if (kind != LoopKind::kUnrolled) AIPU_RETURN_IF_ERROR(check_data_parallel(primitive, *loop));
   if (kind != LoopKind::kParallel && !as_int(loop->extent)) {
-    return invalid_argument(str_cat(primitive, ": the extent of loop '", loop->name(), "' is not constant: ",
-                                    to_text(loop->extent)));
+    return invalid_argument(
+        str_cat(primitive, ": the extent of loop '", loop->name(), "' is not constant: ", to_text(loop->extent)));
   }
   loop->kind = kind;
   return {};
@@ -219,11 +220,12 @@ Status BlockSchedule::bind(const LoopNodePtr& loop, const std::string& thread_ta
   };
   for (const LoopNode* around : loops_around(*loop)) {
     if (around_or_below(*around))
-      return invalid_argument(str_cat("bind: loop '", around->name(), "' around '", loop->name(),
-                                      "' is bound to ", thread_tag, " already"));
+      return invalid_argument(str_cat("bind: loop '", around->name(), "' around '", loop->name(), "' is bound to ",
+                                      thread_tag, " already"));
   }
   loop->kind = LoopKind::kThread;
-  loop->thread = std::make_shared<IterVar>(IterVar{make_var(thread_tag), std::nullopt, IterKind::kThreadIndex, thread_tag});
+  loop->thread =
+      std::make_shared<IterVar>(IterVar{make_var(thread_tag), std::nullopt, IterKind::kThreadIndex, thread_tag});
   return {};
 }
 

@@ -60,9 +60,8 @@ class ReductionSplitter {
 
  private:
   bool feeds(const LoopNode& loop, IterKind kind) const {
-    return std::any_of(block_.axes.begin(), block_.axes.end(), [&](const BlockAxis& axis) {
-      return axis.kind == kind && uses(axis.binding, loop.var.get());
-    });
+    return std::any_of(block_.axes.begin(), block_.axes.end(),
+                       [&](const BlockAxis& axis) { return axis.kind == kind && uses(axis.binding, loop.var.get()); });
   }
 
   bool uses_reduction_loop(const Expr& condition, size_t first) const {
@@ -193,8 +192,8 @@ class BlockWriter {
         Overloaded{
             [&](const For& n) -> Stmt {
               analyzer.bind(n.var, {make_int(0, n.var->type), n.extent});
-              return make_stmt(
-                  For{n.var, analyzer.simplify(n.extent), n.kind, n.thread, n.shared_out, simplified(n.body, analyzer)});
+              return make_stmt(For{n.var, analyzer.simplify(n.extent), n.kind, n.thread, n.shared_out,
+                                   simplified(n.body, analyzer)});
             },
             [&](const If& n) -> Stmt {
               const Expr condition = analyzer.simplify_value(n.condition);
@@ -221,7 +220,7 @@ class BlockWriter {
 
   BlockFunction function_;
   std::map<std::pair<const LoopNode*, size_t>, std::vector<Memory>> memory_;  // by the child that it begins before
-  Substitution values_;  // of loops that are run once
+  Substitution values_;                                                       // of loops that are run once
 };
 
 }  // namespace

@@ -86,8 +86,8 @@ Status BlockSchedule::check_movable(std::string_view primitive, const BlockNode&
   }
   for (const Tensor& tensor : tensors_written_by(block)) {
     if (writers_of(tensor).size() > 1)
-      return invalid_argument(str_cat(primitive, ": '", tensor.name(), "' is written by other blocks than '",
-                                      block.name, "' too"));
+      return invalid_argument(
+          str_cat(primitive, ": '", tensor.name(), "' is written by other blocks than '", block.name, "' too"));
     if (reads(block, tensor))
       return invalid_argument(str_cat(primitive, ": block '", block.name, "' reads what was in '", tensor.name(),
                                       "' before: it is neither a complete block nor a reduction with an init"));
@@ -176,8 +176,8 @@ Result<std::vector<Range>> BlockSchedule::domain_for_writers(const BlockNode& bl
   Analyzer analyzer = analyzer_at(function_, loop);
   std::vector<std::optional<Range>> computed(block.axes.size());
   for (const BlockAccess& read : accesses_of(block).reads) {
-    const bool from_here = std::any_of(producers.begin(), producers.end(),
-                                       [&](const BlockNodePtr& p) { return writes(*p, read.tensor); });
+    const bool from_here =
+        std::any_of(producers.begin(), producers.end(), [&](const BlockNodePtr& p) { return writes(*p, read.tensor); });
     if (!from_here) continue;
     const auto axes = axes_in(block, read.indices);
     if (!axes)

@@ -1,4 +1,4 @@
-"""Schedules of whatever consists of blocks: ``te.create_prim_func`` results.
+"""Schedules of whatever consists of blocks: DSL functions with ``S.block`` regions, ``te.create_prim_func`` results.
 
 ::
 
@@ -17,10 +17,11 @@ from __future__ import annotations
 import functools
 from typing import Any, List, Optional, Sequence
 
-from . import _native
+from . import _native, tir
 from ._dtype import DataType
-from ._errors import TVMError
+from ._errors import DiagnosticError, TVMError
 from ._info import CompassInfo
+from .script import PyPrimFunc
 from .te._expr import expr
 from .te._module import LoweredModule, PrimFunc
 
@@ -55,8 +56,26 @@ class BlockPrimFunc(PrimFunc):
     __str__ = __repr__ = script
 
 
+def _of_kernel(function: PyPrimFunc) -> Any:
+    from ._capture import names_visible
+
+    info = CompassInfo.get()
+    with names_visible(function, function.names):
+        blocks, diagnostics, refused = _blocks.parse_blocks(function, info.name)
+        if diagnostics:
+            raise DiagnosticError(diagnostics).emit()
+        if blocks is None:
+            raise ScheduleError(refused)
+        module, _ = _native.parse_kernel(function, "", info.name)
+    function.param_infos = list(tir.prim_func_info(tir.IRModule(module)).param_infos)  # so that it runs as Python
+    function.cps_info = info
+    return blocks
+
+
 def _function(source: Any) -> BlockPrimFunc:
     """The function of what a schedule is made of."""
+    if isinstance(source, PyPrimFunc):
+        return BlockPrimFunc(_of_kernel(source).named("main"), flat=True)
     if isinstance(source, LoweredModule):
         functions = source.functions
         if len(functions) != 1 and "main" not in functions:
