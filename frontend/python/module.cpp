@@ -4,6 +4,7 @@
 #include <tuple>
 #include <vector>
 
+#include "frontend/python/bind_schedule.h"
 #include "frontend/python/bindings.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/file.h"
@@ -62,5 +63,6 @@ PYBIND11_MODULE(_native, module) {
   aipu::python::bind_runtime(module);
   aipu::python::bind_lanes(module);
   aipu::python::bind_te(module);
+  aipu::python::bind_schedule(module);
   aipu::python::bind_registry(module);
 }

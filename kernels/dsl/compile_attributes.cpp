@@ -74,7 +74,8 @@ Value Compiler::attribute(const ast::Attribute& node, Position position) {
   if (const auto* module = object.as<ModuleValue>()) {
     if (module->path == "S") return script_attribute(name, position);
     if (module->path == "S.axis") {
-      if (name == "spatial" || name == "S" || name == "reduce" || name == "R") return {ScriptFunction{"axis.spatial"}};
+      if (name == "spatial" || name == "S") return {ScriptFunction{"axis.spatial"}};
+      if (name == "reduce" || name == "R") return {ScriptFunction{"axis.reduce"}};
       if (name == "remap") return {ScriptFunction{"axis.remap"}};
     }
     if (module->path == "pdb" && name == "set_trace") return {BuiltinFunction{"set_trace"}};

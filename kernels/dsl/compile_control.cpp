@@ -256,8 +256,8 @@ Compiler::Flow Compiler::with_statement(const ast::With& node, Position position
   if (node.items.size() != 1 || node.items[0].second != nullptr)
     fail(position, "Invalid context expression in the with-statement.");
   const Value context = eval(node.items[0].first);
-  if (context.as<BlockValue>() == nullptr)
-    fail(node.items[0].first->position, "Invalid context expression in the with-statement.");
+  const auto* framed = context.as<BlockValue>();
+  if (framed == nullptr) fail(node.items[0].first->position, "Invalid context expression in the with-statement.");
   BlockGuard block(*this);
   {
     const ScopeGuard scope(*this);
@@ -268,7 +268,9 @@ Compiler::Flow Compiler::with_statement(const ast::With& node, Position position
     } leave{schedulable_blocks_};
     run_body(node.body);
   }
-  emit(tir::block(block.take()));
+  const tir::Stmt scope = tir::make_stmt(tir::block(block.take())->node, span(position));
+  if (marks_ != nullptr) marks_->blocks[scope.get()] = {scope, framed->name};
+  emit(scope);
   return Flow::kNext;
 }
 

@@ -183,6 +183,17 @@ Value Compiler::buffer_offset(const Buffer& buffer, const std::vector<Value>& in
   return offset;
 }
 
+tir::Expr Compiler::element_index(const Buffer& buffer, const std::vector<Value>& indices, Position position) {
+  const tir::Expr index = index_expr(buffer_offset(buffer, indices, false, position), position);
+  if (marks_ == nullptr) return index;
+  const tir::Expr own = tir::make_expr(index->type, index->node, index->span);
+  tir::BlockMarks::Access access{own, buffer.name, {}, {}};
+  for (const Value& extent : buffer.shape) access.shape.push_back(index_expr(extent, position));
+  for (const Value& i : indices) access.indices.push_back(index_expr(i, position));
+  marks_->accesses[own.get()] = std::move(access);
+  return own;
+}
+
 Value Compiler::subscript(const Value& object, const std::vector<Value>& indices, bool tuple_index, Position position) {
   if (const auto* type = object.as<TypeValue>(); type != nullptr && !tuple_index) {
     return python_subscript({type_text(type->type)}, indices[0], position);  // a DataType is a string
@@ -203,8 +214,8 @@ Value Compiler::subscript(const Value& object, const std::vector<Value>& indices
   if (const auto* b = object.as<BufferValue>()) {
     const Buffer& buffer = *b->buffer;
     if (indices.back().as<SliceValue>() == nullptr) {
-      const Value offset = buffer_offset(buffer, indices, false, position);
-      return {tir::load(buffer.pointer, index_expr(offset, position), span(position))};
+      const tir::Expr index = element_index(buffer, indices, position);
+      return {tir::load(buffer.pointer, index, span(position))};
     }
     const SliceAccess access = buffer_slice(buffer, indices, position);
     return load_slice(access, position);
@@ -317,9 +328,8 @@ void Compiler::store(const ast::ExprPtr& target, const Value& object, const std:
     const Buffer& buffer = *b->buffer;
     if (buffer.pointer->type.scope == tir::Scope::kConstant) fail(position, "A constant buffer can't be written.");
     if (indices.back().as<SliceValue>() != nullptr) return store_slice(buffer_slice(buffer, indices, position));
-    const Value offset = buffer_offset(buffer, indices, false, position);
-    return emit(position,
-                tir::Store{buffer.pointer, index_expr(offset, position), stored(buffer.pointer->type.pointee())});
+    const tir::Expr index = element_index(buffer, indices, position);
+    return emit(position, tir::Store{buffer.pointer, index, stored(buffer.pointer->type.pointee())});
   }
   if (is_pointer(object)) {
     const tir::Expr pointer = *object.as<tir::Expr>();
@@ -488,6 +498,7 @@ Value Compiler::match_buffer(CallArguments& arguments, Position position) {
   if (pointer->type.element == DType::kVoid) fail(position, "Can't access data through void pointer.");
   pointer = materialize(pointer, name_hint_.empty() ? "view" : name_hint_, position);
   auto buffer = std::make_shared<Buffer>();
+  buffer->name = name_hint_;
   buffer->pointer = pointer;
   const ValueList one = {values[1]};
   for (const Value& v : values[1].elements() != nullptr ? *values[1].elements() : one) {

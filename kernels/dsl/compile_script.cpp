@@ -33,6 +33,7 @@ const std::map<std::string_view, Compiler::ScriptHandler>& Compiler::script_hand
       {"unroll", &Compiler::s_unroll},
       {"block", &Compiler::s_block},
       {"axis.spatial", &Compiler::s_axis_spatial},
+      {"axis.reduce", &Compiler::s_axis_reduce},
       {"axis.remap", &Compiler::s_axis_remap},
       {"meta_var", &Compiler::s_meta_var},
       {"tag", &Compiler::s_tag},
@@ -213,12 +214,33 @@ Value Compiler::s_block(CallArguments& arguments, Position position) {
 }
 
 Value Compiler::s_axis_spatial(CallArguments& arguments, Position position) {
-  return take(arguments, "axis", {"dom", "v"}, 2, position)[1];
+  const auto values = take(arguments, "axis", {"dom", "v"}, 2, position);
+  return axis(values[1], false, values[0], position);
+}
+
+Value Compiler::s_axis_reduce(CallArguments& arguments, Position position) {
+  const auto values = take(arguments, "axis", {"dom", "v"}, 2, position);
+  return axis(values[1], true, values[0], position);
+}
+
+// The value itself. `extent` None: that of the loop.
+Value Compiler::axis(const Value& value, bool reduction, const Value& extent, Position position) {
+  if (marks_ == nullptr) return value;
+  const tir::Expr e = index_expr(value, position);
+  const tir::Expr own = tir::make_expr(e->type, e->node, e->span);
+  marks_->axes[own.get()] = {own, reduction, extent.is_none() ? nullptr : index_expr(extent, position)};
+  return {own};
 }
 
 Value Compiler::s_axis_remap(CallArguments& arguments, Position position) {
   const auto values = take(arguments, "remap", {"kinds", "vs"}, 2, position);
-  const ValueList items = iterate(values[1], position);
+  ValueList items = iterate(values[1], position);
+  const auto* kinds = values[0].as<std::string>();
+  if (marks_ != nullptr &&
+      (kinds == nullptr || kinds->size() != items.size() || kinds->find_first_not_of("SR") != std::string::npos))
+    fail(position, "S.axis.remap expects one of the letters S and R for each axis.");
+  for (size_t i = 0; i < items.size(); ++i)
+    items[i] = axis(items[i], marks_ != nullptr && (*kinds)[i] == 'R', {NoneValue{}}, position);
   return items.size() == 1 ? items[0] : make_list(items);
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "codegen/intrinsics/intrinsic_table.h"
+#include "codegen/tir/block_marks.h"
 #include "kernels/dsl/ast.h"
 #include "kernels/dsl/diagnostics.h"
 #include "kernels/dsl/environment.h"
@@ -35,6 +36,8 @@ class Compiler {
   Compiler(std::shared_ptr<Environment> environment, Diagnostics& diagnostics);
   // The entry and all it calls. Throws Diagnosed, or returns with diagnostics recorded.
   tir::Module compile(const FunctionValue& entry, std::string_view kernel_name);
+  // Has the marks of the blocks of what is compiled from now on written down.
+  void mark_blocks(tir::BlockMarks* marks) { marks_ = marks; }
 
   // Without a kernel, for host_program.h. Throw Diagnosed; containers of the results live as long as the compiler.
   ValuePool& pool() { return pool_; }
@@ -285,6 +288,7 @@ class Compiler {
   };
   SliceAccess slice(const tir::Expr& pointer, const Value& slice, Position position);
   Value buffer_offset(const Buffer& buffer, const std::vector<Value>& indices, bool partial, Position position);
+  tir::Expr element_index(const Buffer& buffer, const std::vector<Value>& indices, Position position);
   std::optional<int64_t> constant_difference(const Value& upper, const Value& lower);
   SliceAccess buffer_slice(const Buffer& buffer, const std::vector<Value>& indices, Position position);
   Value load_slice(const SliceAccess& access, Position position);
@@ -381,6 +385,8 @@ class Compiler {
   Value s_tec_range(CallArguments&, Position);
   Value s_unroll(CallArguments&, Position);
   Value s_axis_spatial(CallArguments&, Position);
+  Value s_axis_reduce(CallArguments&, Position);
+  Value axis(const Value& value, bool reduction, const Value& extent, Position position);
   Value s_axis_remap(CallArguments&, Position);
   Value s_asm(CallArguments&, Position);
   Value scalar_extremum(std::string_view name, tir::BinaryOp op, CallArguments&, Position);
@@ -412,6 +418,7 @@ class Compiler {
   int call_depth_ = 0;
   std::optional<bool> strict_;
   std::optional<std::string> target_;
+  tir::BlockMarks* marks_ = nullptr;                  // null: nobody asks
   int schedulable_blocks_ = 0;                        // `with S.block()` around the statement at hand
   std::map<int64_t, FunctionValue> stage_functions_;  // of templates/stage.py, by what its tiles may take
   // what S.size_i32(v) has just yielded: the variable it is assigned to is known to be >= 0

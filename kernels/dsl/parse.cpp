@@ -6,6 +6,7 @@
 
 #include "kernels/dsl/compiler.h"
 #include "kernels/dsl/lambda_source.h"
+#include "kernels/dsl/parse_blocks.h"
 #include "kernels/dsl/parser.h"
 #include "runtime/base/embedded_file.h"
 
@@ -128,13 +129,15 @@ Status load_functions(const TemplateParams& params, Diagnostics& diagnostics, Te
 }
 
 Result<tir::Module> compile_function(const CapturedFunction& entry, const std::shared_ptr<Environment>& environment,
-                                     std::string_view kernel_name, Diagnostics& diagnostics) {
+                                     std::string_view kernel_name, Diagnostics& diagnostics,
+                                     tir::BlockMarks* marks = nullptr) {
   const auto definition = std::static_pointer_cast<const ast::FunctionDef>(entry.definition);
   FunctionValue function{definition, entry.globals};
   function.embedded = entry.embedded;
   tir::Module module;
   try {
     Compiler compiler(environment, diagnostics);
+    compiler.mark_blocks(marks);
     module = compiler.compile(function, kernel_name);
   } catch (const Diagnosed&) {
     // Recorded.
@@ -255,6 +258,11 @@ Result<Captured> built_in_function(std::string_view file, std::string_view name,
     return diagnostics.status();
   }
   return not_found(fmt::format("{} defines no function \"{}\"", file, name));
+}
+
+Result<tir::Module> parse_blocks(const CapturedFunction& entry, tir::BlockMarks* marks) {
+  Diagnostics diagnostics;
+  return compile_function(entry, entry.globals, "", diagnostics, marks);
 }
 
 }  // namespace aipu::dsl

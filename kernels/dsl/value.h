@@ -81,6 +81,7 @@ struct IterableValue {
   const ValueList* arguments;
 };
 struct Buffer {
+  std::string name = {};     // of the variable that it was made for
   tir::Expr pointer;         // to element 0
   std::vector<Value> shape;  // ints and integer scalar expressions
 };

@@ -56,6 +56,12 @@ tir::BinaryOp tir_op(BinaryOp op) {
   return TirOp::kAdd;
 }
 
+BinaryOp te_op(tir::BinaryOp op) {
+  auto candidate = BinaryOp::kAdd;
+  while (tir_op(candidate) != op) candidate = static_cast<BinaryOp>(static_cast<uint8_t>(candidate) + 1);
+  return candidate;
+}
+
 namespace {
 
 using TirOp = tir::BinaryOp;

@@ -13,6 +13,7 @@ namespace aipu::te {
 
 // What TIR calls an operation; kFloorDiv and kFloorMod are those toward zero.
 tir::BinaryOp tir_op(BinaryOp op);
+BinaryOp te_op(tir::BinaryOp op);  // the same backwards
 
 class ExprToTir {
  public:

@@ -85,6 +85,13 @@ const MathFunction* find_function(std::string_view name) {
   return found == std::end(kFunctions) ? nullptr : found;
 }
 
+const MathFunction* find_function_of_intrinsic(std::string_view intrinsic) {
+  const auto* found = std::find_if(std::begin(kFunctions), std::end(kFunctions), [&](const MathFunction& f) {
+    return !intrinsic.empty() && f.intrinsic == intrinsic;
+  });
+  return found == std::end(kFunctions) ? nullptr : found;
+}
+
 std::vector<std::string_view> function_names() {
   std::vector<std::string_view> names;
   for (const MathFunction& f : kFunctions) {

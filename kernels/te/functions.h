@@ -27,6 +27,7 @@ struct MathFunction {
 };
 
 const MathFunction* find_function(std::string_view name);
+const MathFunction* find_function_of_intrinsic(std::string_view intrinsic);
 std::vector<std::string_view> function_names();  // those that take operands
 
 // A call, its operands brought to one type. Errors name the function and the types.

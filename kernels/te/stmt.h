@@ -113,6 +113,7 @@ struct Parameter {
   Expr var;
   std::vector<Expr> strides = {};  // in elements; empty: compact
   std::vector<Range> region = {};  // the part of the tensor that lies there; empty: all of it
+  std::string name = {};           // empty: the tensor's
 };
 
 // A lowered schedule.

@@ -7,6 +7,7 @@
 
 #include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/tir/verifier.h"
+#include "kernels/te/dma_copy.h"
 #include "kernels/te/expr_to_tir.h"
 #include "kernels/te/print.h"
 #include "kernels/te/to_tir.h"
@@ -103,8 +104,8 @@ class Converter {
       return;
     }
     const Type type = param.tensor.type();
-    const tir::VarPtr pointer =
-        make_parameter(param.tensor.name(), Type::pointer_to(type.element, type.lanes, tir::Scope::kGlobal));
+    const tir::VarPtr pointer = make_parameter(param.name.empty() ? param.tensor.name() : param.name,
+                                               Type::pointer_to(type.element, type.lanes, tir::Scope::kGlobal));
     params_.push_back(pointer);
     std::vector<Range> box = param.region;
     if (box.empty()) {
@@ -287,18 +288,22 @@ class Converter {
         tir::For{var, tir::int_imm(0, d), stop, tir::int_imm(1, d), kind, tir::block(std::move(body))});
   }
 
+  VectorContext vector_context() {
+    return {&analyzer_, &convert_,
+            [this](const Tensor& t) {
+              const auto found = buffers_.find({t.op.get(), t.value_index});
+              return found == buffers_.end() ? nullptr : found->second.pointer;
+            },
+            [this](const Tensor& t, const std::vector<Expr>& indices) {
+              const TensorMemory* buffer = buffer_of(t);
+              return buffer == nullptr ? make_int(0) : place(*buffer, indices);
+            }};
+  }
+
   // Whether the loop has become vectors.
   bool vectors(const For& n, std::vector<tir::Stmt>* out) {
     if (n.kind != LoopKind::kVectorized) return false;
-    const VectorContext context{&analyzer_, &convert_,
-                                [this](const Tensor& t) {
-                                  const auto found = buffers_.find({t.op.get(), t.value_index});
-                                  return found == buffers_.end() ? nullptr : found->second.pointer;
-                                },
-                                [this](const Tensor& t, const std::vector<Expr>& indices) {
-                                  const TensorMemory* buffer = buffer_of(t);
-                                  return buffer == nullptr ? make_int(0) : place(*buffer, indices);
-                                }};
+    const VectorContext context = vector_context();
     const Analyzer outside = analyzer_;
     analyzer_.bind(n.var, {make_int(0, n.var->type), n.extent});
     auto made = vector_loop(n, context);
@@ -307,10 +312,20 @@ class Converter {
     return made.has_value();
   }
 
+  // Whether the loop has become a copy by DMA.
+  bool copies(const For& n, std::vector<tir::Stmt>* out) {
+    const VectorContext context = vector_context();
+    const Analyzer outside = analyzer_;
+    auto made = dma_copy(n, context);
+    analyzer_ = outside;
+    if (made) out->push_back(tir::block(std::move(*made)));
+    return made.has_value();
+  }
+
   virtual void on_one(const Stmt& stmt, std::vector<tir::Stmt>* out) {
     std::visit(Overloaded{
                    [&](const For& n) {
-                     if (vectors(n, out)) return;
+                     if (copies(n, out) || vectors(n, out)) return;
                      out->push_back(plain_loop(n, [&](std::vector<tir::Stmt>* inside) { on_one(n.body, inside); }));
                    },
                    [&](const If& n) {

@@ -26,7 +26,10 @@ class VectorLoop {
   }
 
  private:
-  bool varies(const Expr& e) const { return uses(e, loop_.var.get()); }
+  bool varies(const Expr& e) const { return uses(e, loop_.var.get()) || uses_temporary(e); }
+  bool uses_temporary(const Expr& e) const {
+    return !temporaries_.empty() && uses_any(e, [this](const ExprNode* node) { return temporaries_.contains(node); });
+  }
 
   tir::Expr give_up() {
     failed_ = true;
@@ -54,6 +57,7 @@ class VectorLoop {
     if (failed_ || e->type.lanes != 1) return give_up();
     if (!varies(e)) return tir::broadcast(scalar(e), lanes_);
     const Type type = e->type.with_lanes(lanes_);
+    if (const auto temporary = temporaries_.find(e.get()); temporary != temporaries_.end()) return temporary->second;
     if (e->as<Var>() != nullptr) return lane_numbers(e->type);
     if (const auto* n = e->as<Binary>()) return binary_value(*n);
     if (const auto* n = e->as<Select>()) return choose(n->condition, n->true_value, n->false_value, true);
@@ -134,6 +138,7 @@ class VectorLoop {
     const DType element = tensor.type().element;
     if (tensor.type().lanes != 1 || is_bool(element)) return nullptr;
     const Expr index = context_.index(tensor, indices);
+    if (uses_temporary(index)) return nullptr;
     const tir::Expr pointer = context_.pointer(tensor);
     if (!pointer || slope(index) != 1) return nullptr;
     return tir::binary(TirOp::kAdd, pointer, scalar(at_first_lane(index)));
@@ -141,6 +146,7 @@ class VectorLoop {
 
   tir::Expr load(const Tensor& tensor, const std::vector<Expr>& indices) {
     const Expr index = context_.index(tensor, indices);
+    if (uses_temporary(index)) return give_up();
     const tir::Expr pointer = context_.pointer(tensor);
     if (pointer && slope(index) == 0) return tir::broadcast(tir::load(pointer, scalar(at_first_lane(index))), lanes_);
     const tir::Expr first = first_element(tensor, indices);
@@ -162,6 +168,13 @@ class VectorLoop {
       }
       tir::Expr stored = value(store->value);
       if (!failed_) out->push_back(tir::make_stmt(tir::Evaluate{call("vstore", {stored, first}, {}, mask)}));
+    } else if (const Let* let = stmt->as<Let>(); let != nullptr && !is_bool(let->var->type.element)) {
+      tir::Expr held = value(let->value);
+      if (failed_) return;
+      const auto var = std::make_shared<tir::Var>(tir::Var{let->var->as<Var>()->name, held->type});
+      out->push_back(tir::make_stmt(tir::Define{var, std::move(held)}));
+      temporaries_[let->var.get()] = tir::var_ref(var);
+      statement(let->body, mask, out);
     } else if (const If* branch = stmt->as<If>(); branch != nullptr && !mask) {
       guarded(*branch, out);
     } else {
@@ -181,7 +194,7 @@ class VectorLoop {
   Expr active_lanes(const Expr& condition) {
     const auto* n = condition->as<Binary>();
     if (n == nullptr || !is_comparison(n->op) || !is_index(n->a->type)) return nullptr;
-    if (!tensors_read(condition).empty()) return nullptr;
+    if (!tensors_read(condition).empty() || uses_temporary(condition)) return nullptr;
     Expr rest;
     const Expr one = make_int(1, n->a->type);
     if (n->op == BinaryOp::kLt) rest = sub(n->b, n->a);
@@ -240,7 +253,8 @@ class VectorLoop {
   const For& loop_;
   int lanes_;
   const VectorContext& context_;
-  tir::Expr mask_;  // of the statement that is being written
+  std::map<const ExprNode*, tir::Expr> temporaries_;  // by variable: its lanes
+  tir::Expr mask_;                                    // of the statement that is being written
   bool failed_ = false;
 };
 

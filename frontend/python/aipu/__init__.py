@@ -41,7 +41,7 @@ from .quantization import quantize  # noqa: E402
 from .te._module import build, lower  # noqa: E402
 from .tir import BuildManager, Executor, IRModule  # noqa: E402
 
-from . import runtime  # noqa: E402  isort: skip
+from . import runtime, schedule  # noqa: E402  isort: skip
 
 list_global_func_names = _registry.list_global_func_names
 register_func, remove_global_func = _registry.register_func, _registry.remove_global_func
@@ -89,6 +89,7 @@ __all__ = [
     "remove_global_func",
     "resolve_dtype_alias",
     "runtime",
+    "schedule",
     "script",
     "target",
     "te",

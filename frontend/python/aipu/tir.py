@@ -31,6 +31,10 @@ def __getattr__(name: str) -> Any:
     """The nodes and functions of tensor expressions; not as globals, since some have names of Python's own."""
     if name in _EXPRESSIONS:
         return _EXPRESSIONS[name]
+    if name == "Schedule":
+        from .schedule import Schedule
+
+        return Schedule
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -173,8 +177,10 @@ class Executor:
         output_dir: str,
         active: Switches = Switches(),
         parameters: Optional[Sequence["script.Parameter"]] = None,
+        workspaces: Optional[Callable[[Sequence[Any]], List[np.ndarray]]] = None,
     ) -> None:
         self._compiled = compiled
+        self._workspaces = workspaces  # what the kernel takes behind the arguments of a call
         self._parameters = None if parameters is None else tuple(parameters)  # as the source has them
         self._switches = active
         self._cps_info = cps_info
@@ -244,7 +250,8 @@ class Executor:
         """The arguments with a record's fields in its place."""
         for i, (param, arg) in enumerate(zip(self._parameters or (), args)):
             check_record(f"{i + 1}-th arg", param.annotation, arg)
-        return tuple(leaf for arg in args for leaf in leaves(arg))
+        flat = tuple(leaf for arg in args for leaf in leaves(arg))
+        return flat if self._workspaces is None else flat + tuple(self._workspaces(flat))
 
     @property
     def c_code(self) -> str:
@@ -448,7 +455,8 @@ class BuildManager:
             inp.cps_info = self.cps_info
             inp.output_dir = output_dir
         parameters = inp.params if isinstance(inp, script.PyPrimFunc) else None
-        return Executor(compiled, c_code, info, self.cps_info, output_dir, self._switches, parameters)
+        workspaces = getattr(inp, "workspaces", None)
+        return Executor(compiled, c_code, info, self.cps_info, output_dir, self._switches, parameters, workspaces)
 
     def gen_op_lib(
         self, inp: Function, name: Optional[str] = None, output_path: Optional[str] = None, verbose: bool = False

@@ -35,6 +35,7 @@ class PrimFunc:
         self.native, self.params = native, list(params)  # native: the compiled half's
         self.name: str = native.name
         self.body: Any = native.body  # the loops
+        self.definition: Optional[List[Any]] = None  # the tensors of one that has no schedule
 
     @functools.cached_property
     def kernel(self) -> Any:
@@ -70,11 +71,18 @@ class LoweredModule(tir.IRModule):
         return module
 
     def check_parameters_suffice(self) -> None:
-        """TVMError where the kernel takes sizes or memory beside its parameters, which :func:`build` brings along."""
+        """TVMError where the kernel takes sizes beside its parameters, which :func:`build` takes from the arrays."""
         for function in self._functions.values():
-            more = [v.name for v in function.kernel.sizes] + [w for w, _, _ in function.kernel.workspaces]
+            more = [v.name for v in function.kernel.sizes]
             if function.params and more:
                 raise TVMError(f"{function.name} takes {', '.join(more)} beside its parameters: use aipu.build")
+
+    def workspaces(self, args: Sequence[Any]) -> List[np.ndarray]:
+        """The memory that the kernel takes behind its parameters, for a call with these arguments."""
+        function = next(iter(self._functions.values()))
+        scalars = [(p, a) for p, a in zip(function.params, args) if isinstance(p, PrimExpr)]
+        env = Environment({p.key(): (p, a) for p, a in scalars})
+        return [v for v, _ in complete(function.kernel, [], env)]
 
     def script(self) -> str:
         """The text of all functions."""
@@ -139,7 +147,9 @@ def create_prim_func(ops: Any, index_dtype_override: Any = None) -> PrimFunc:
     outputs = [t.op for t in ops if isinstance(t, Tensor) and t.op.kind != "placeholder"]
     if not outputs:
         raise ValueError("create_prim_func: no output among the tensors")
-    return lower(create_schedule(outputs), list(ops))["main"]
+    function = lower(create_schedule(outputs), list(ops))["main"]
+    function.definition = list(ops)
+    return function
 
 
 def _target_kind(target: Any) -> str:
