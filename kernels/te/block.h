@@ -1,5 +1,6 @@
-// Functions as loops around named blocks: what block schedules transform. Unlike the nests of te::Schedule, which follow
-// from relations when they are lowered, a primitive changes this tree at once, so that what users see is what runs.
+// Functions as loops around named blocks: what block schedules transform. Unlike the nests of te::Schedule, which
+// follow from relations when they are lowered, a primitive changes this tree at once, so that what users see is what
+// runs.
 //
 // A block computes one point of its axes. Its statements know its axes alone; what the axes are in terms of the loops
 // around it is said by their bindings. So loops may be changed without looking into blocks, and blocks moved without
