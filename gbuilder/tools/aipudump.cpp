@@ -149,6 +149,9 @@ void print_sections(const DecodedModel& file) {
 
 // `only`: null for all models of the file.
 Status print_summary(const DecodedModel& file, const DecodedModel* only, size_t file_bytes, const Options& options) {
+  // What is wrong with the options is said before anything is shown.
+  for (const DecodedModel* entry : file.entries())
+    if (only == nullptr || only == entry) AIPU_RETURN_IF_ERROR(symbol_values(entry->plan, options).status());
   show("{}\n", options.file);
   show("model    '{}' for {}{}, by {}, {} bytes\n", file.plan.model_name, targets_text(file.plan),
        file.plan.fast_math ? " with fast-math" : "", file.producer, file_bytes);
