@@ -309,6 +309,14 @@ Dim select(const Dim& condition, const Dim& if_nonzero, const Dim& if_zero) {
   const auto low = condition.lower_bound();
   const auto high = condition.upper_bound();
   if ((low && *low > 0) || (high && *high < 0)) return if_nonzero;
+  if (condition == if_nonzero && if_zero == Dim(0)) return condition;
+  if (condition.op() == DimOp::kMin) {
+    // Of what is not negative the least is 0 where one of those is that can be 0.
+    const Dim &a = condition.operands()[0], &b = condition.operands()[1];
+    const auto least_a = a.lower_bound(), least_b = b.lower_bound();
+    if (least_a && *least_a > 0 && least_b && *least_b >= 0) return select(b, if_nonzero, if_zero);
+    if (least_b && *least_b > 0 && least_a && *least_a >= 0) return select(a, if_nonzero, if_zero);
+  }
   if (condition.op() == DimOp::kEq && condition.operands()[1] == Dim(0))
     return select(condition.operands()[0], if_zero, if_nonzero);
   if (is_boolean(condition) && if_nonzero == Dim(1) && if_zero == Dim(0)) return condition;

@@ -53,6 +53,9 @@ TEST(Dim, BoundsDecide) {
   EXPECT_NE(max(M, min(N, 512)), M);
   EXPECT_EQ(select(lt(N, 0), M, N), N);
   EXPECT_EQ(select(eq(R, 0), M, M), M);
+  EXPECT_EQ(select(N, N, 0), N);
+  EXPECT_EQ(select(min(N, 512), N, 0), N);
+  EXPECT_NE(select(min(N, M), N, 0), N);
   EXPECT_EQ(eq(eq(lt(R, M), 0), 0), lt(R, M));
 }
 

@@ -10,6 +10,7 @@ frontend/python/bind_compile.cpp codegen/|gbuilder/build\.h|gbuilder/dsl_call(_f
 frontend/python/bind_lanes.cpp codegen/intrinsics/|kernels/dsl/
 frontend/python/bind_runtime.cpp runtime/executor/|runtime/model\.h|runtime/session\.h|runtime/tools/(layer_profile|machine_peak)\.h
 frontend/python/bind_registry.cpp kernels/te/
+frontend/python/bind_schedule.cpp kernels/dsl/|kernels/te/
 frontend/python/bind_te.cpp codegen/cuda_c/|codegen/tir/|kernels/te/
 frontend/python/eager_call.cpp codegen/intrinsics/|kernels/dsl/
 frontend/python/eager_call.h codegen/intrinsics/|codegen/tir/
@@ -20,6 +21,7 @@ gbuilder/tools/aipudump.cpp runtime/loader/|runtime/tools/
 gbuilder/tools/aipugb.cpp runtime/tools/|runtime/signature/
 gbuilder/tools/quantize.cpp runtime/tools/
 runtime/tools/onnx_test/aipu_onnx_test.cpp gbuilder/build\.h
+runtime/tools/onnx_test/run_case.cpp gbuilder/build\.h
 '
 
 # Arguments: folder, then the folders that its sources may include.
