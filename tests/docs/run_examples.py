@@ -99,6 +99,26 @@ SURROUNDINGS: Dict[str, Tuple[str, str]] = {
         """,
     ),
     "aipu/op.py": ("", "assert twice is not None"),
+    "aipu/schedule.py": (
+        """
+        import aipu
+        import numpy as np
+        from aipu import script as S
+
+        @S.prim_func
+        def add(a: S.ptr("float32", "global"), b: S.ptr("float32", "global"), c: S.ptr("float32", "global")):
+            ab, bb, cb = S.match_buffer(a, (100,)), S.match_buffer(b, (100,)), S.match_buffer(c, (100,))
+            for i in range(100):
+                with S.block("add_block"):
+                    v = S.axis.spatial(100, i)
+                    cb[v] = ab[v] + bb[v]
+        """,
+        """
+        a, b, c = np.arange(100, dtype="float32"), np.ones(100, "float32"), np.zeros(100, "float32")
+        executor(a, b, c)
+        assert (c == a + b).all()
+        """,
+    ),
     "aipu/te/__init__.py": (
         """
         import aipu
