@@ -184,9 +184,9 @@ Value Compiler::buffer_offset(const Buffer& buffer, const std::vector<Value>& in
 }
 
 tir::Expr Compiler::element_index(const Buffer& buffer, const std::vector<Value>& indices, Position position) {
-  const tir::Expr index = index_expr(buffer_offset(buffer, indices, false, position), position);
+  tir::Expr index = index_expr(buffer_offset(buffer, indices, false, position), position);
   if (marks_ == nullptr) return index;
-  const tir::Expr own = tir::make_expr(index->type, index->node, index->span);
+  tir::Expr own = tir::make_expr(index->type, index->node, index->span);
   tir::BlockMarks::Access access{own, buffer.name, {}, {}};
   for (const Value& extent : buffer.shape) access.shape.push_back(index_expr(extent, position));
   for (const Value& i : indices) access.indices.push_back(index_expr(i, position));
