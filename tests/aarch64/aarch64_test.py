@@ -3,8 +3,8 @@
 and kernels that aipugb has compiled for aarch64 run in it and in a device whose process is an aarch64 program.
 
 aarch64_test.py SOURCE_FOLDER BUILD_FOLDER [runtime|numerics|models|onnx|trained ...]. Needs
-crossbuild-essential-arm64 and qemu-user; exit code 77 without them. AIPU_LARGE_TESTS=1 takes all templates, models and
-cases, not only the quickest.
+crossbuild-essential-arm64 and qemu-user; exit code 77 without them. By default numerics and models, of the quickest;
+AIPU_LARGE_TESTS=1 takes all parts, targets, templates, models and cases.
 """
 
 import os
@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 
 LIBRARIES = "/usr/aarch64-linux-gnu"
-TARGETS = ("aarch64-neon", "aarch64-dotprod", "aarch64-bf16")
 ALL = os.environ.get("AIPU_LARGE_TESTS") == "1"
+TARGETS = ("aarch64-neon", "aarch64-dotprod", *(("aarch64-bf16",) if ALL else ()))
 # Tests of the runtime alone, with kernels that the cross compiler makes on the spot.
 RUNTIME = ["runtime_conformance", "runtime_executor", "runtime_loader"]
 MORE_RUNTIME = [
@@ -153,7 +153,7 @@ def main() -> None:
             sys.exit(77)
     arm = Arm(source, build_folder)
     parts = {part.__name__: part for part in (runtime, numerics, models, onnx, trained)}
-    for name in sys.argv[3:] or parts:
+    for name in sys.argv[3:] or (parts if ALL else ("numerics", "models")):
         with tempfile.TemporaryDirectory() as folder:
             parts[name](arm, Path(folder))
 
