@@ -208,8 +208,7 @@ def test_nothing_beside_one(tmp_path, backend):
     x = np.arange(5, dtype=np.float32)
     wide = -np.ones((3, 8), np.float32)
     np.testing.assert_array_equal(model.run({"x": x, "wide": wide})["y"], np.zeros((3, 2), np.float32))
-    with pytest.raises(ValueError, match=r"\(Max\): an axis of 0 elements was taken to have 1"):
-        model.run({"x": x, "wide": wide[:, :3]})
+    assert model.run({"x": x, "wide": wide[:, :3]})["y"].shape == (3, 0)
 
 
 def test_batches_that_are_broadcast_by_turns(tmp_path, random):
