@@ -3,12 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <new>
 
 #include "gbuilder/build.h"
 #include "gbuilder/file/encode.h"
@@ -17,24 +15,7 @@
 #include "runtime/session.h"
 #include "test_paths.h"
 #include "tests/numerics/road.h"
-
-// What the test and the library allocate is counted, for the test of loops that allocate nothing per iteration.
-namespace {
-
-std::atomic<int64_t> allocations{0};
-
-[[gnu::noinline]] void* counted(void* memory) {
-  if (memory == nullptr) throw std::bad_alloc();
-  ++allocations;
-  return memory;
-}
-[[gnu::noinline]] void release(void* memory) { std::free(memory); }
-
-}  // namespace
-
-void* operator new(size_t bytes) { return counted(std::malloc(bytes == 0 ? 1 : bytes)); }
-void operator delete(void* memory) noexcept { release(memory); }
-void operator delete(void* memory, size_t) noexcept { release(memory); }
+#include "tests/runtime/counted_allocations.h"
 
 namespace aipu::test {
 namespace {
@@ -699,9 +680,9 @@ TEST(ControlFlow, IterationsAllocateNothing) {
   ASSERT_NE(session, nullptr);
   const auto allocated = [&](int64_t count) {
     const Values inputs = {{"trips", i64(count)}, {"x", f32({4}, {0, 1, 2, 3})}, {"w", f32({4}, {1, 1, 2, 2})}};
-    const int64_t before = allocations;
+    const int64_t before = allocation_count();
     EXPECT_TRUE(run(*session, inputs).ok());
-    const int64_t during = allocations - before;
+    const int64_t during = allocation_count() - before;
     EXPECT_EQ(static_cast<const float*>(session->output(0)->data)[3], 3 + 2 * static_cast<float>(count));
     return during;
   };

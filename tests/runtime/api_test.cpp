@@ -3,33 +3,17 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "runtime/base/file.h"
 #include "runtime/model.h"
 #include "runtime/session.h"
 #include "test_paths.h"
+#include "tests/runtime/counted_allocations.h"
 #include "tests/runtime/sample_models.h"
 
 extern "C" int use_c_api(const void* bytes, size_t size, const char* path);
 extern "C" int use_faulty_model(const void* bytes, size_t size);
 extern "C" int use_sandbox(const char* path);
 int use_cxx_api(const void* bytes, size_t size, const char* path);
-
-namespace {
-std::atomic<int64_t> allocations{0};
-}
-
-// noinline: or gcc sees through one half of the pair and warns about the other.
-__attribute__((noinline)) void* operator new(size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
-}
-__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
-__attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace aipu::runtime {
 namespace {
@@ -78,11 +62,11 @@ TEST(WarmRun, AllocatesNothing) {
       ASSERT_TRUE((*session)->bind_input(0, {DType::kF32, shape, x.data()}).ok());
       ASSERT_TRUE((*session)->run().ok());
     }
-    const int64_t before = allocations;
+    const int64_t before = test::allocation_count();
     for (int i = 0; i < 10; ++i) {
       if (!(*session)->run().ok()) break;
     }
-    EXPECT_EQ(allocations, before);
+    EXPECT_EQ(test::allocation_count(), before);
   }
 }
 

@@ -3,31 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <new>
 
 #include "runtime/session.h"
+#include "tests/runtime/counted_allocations.h"
 #include "tests/runtime/sample_models.h"
-
-namespace {
-
-std::atomic<int64_t> allocations{0};
-
-[[gnu::noinline]] void* counted(void* memory) {
-  if (memory == nullptr) throw std::bad_alloc();
-  ++allocations;
-  return memory;
-}
-[[gnu::noinline]] void release(void* memory) { std::free(memory); }
-
-}  // namespace
-
-void* operator new(size_t bytes) { return counted(std::malloc(bytes == 0 ? 1 : bytes)); }
-void operator delete(void* memory) noexcept { release(memory); }
-void operator delete(void* memory, size_t) noexcept { release(memory); }
 
 namespace aipu::runtime {
 namespace {
@@ -49,11 +30,11 @@ class LoopCost : public ::testing::Test {
     const std::vector<int64_t> shape = {1};
     EXPECT_TRUE(session_->bind_input(0, {DType::kF32, shape, &x}).ok());
     EXPECT_TRUE(session_->bind_input(1, {DType::kI64, {}, &trips}).ok());
-    const int64_t before = allocations;
+    const int64_t before = test::allocation_count();
     const auto start = std::chrono::steady_clock::now();
     EXPECT_TRUE(session_->run().ok());
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-    return {time.count(), allocations - before};
+    return {time.count(), test::allocation_count() - before};
   }
 
   std::unique_ptr<Session> session_;
