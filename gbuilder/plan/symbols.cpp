@@ -5,7 +5,6 @@
 
 namespace aipu::gbuilder {
 
-
 // Every symbol that some expression uses gets a row; those read from tensors get a BindSymbols command after the
 // tensor's producer. Tensors that are only read for their symbols may bring in further symbols through their shapes.
 Status Planner::record_binds() {

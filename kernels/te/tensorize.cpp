@@ -184,7 +184,7 @@ class Matcher {
       return wrong(str_cat("the stage has ", nest_.body.size(), " outputs, declared are ", declared_.body.size()));
     for (size_t v = 0; v < nest_.body.size(); ++v) {
       const Expr &own = nest_.body[v], &declared = declared_.body[v];
-      const Status differs =
+      Status differs =
           wrong(str_cat("the body is ", to_text(own), ", declared is ", to_text(declared), "; they differ"));
       const Reduce *a = own->as<Reduce>(), *b = declared->as<Reduce>();
       if (own->type != declared->type || (a == nullptr) != (b == nullptr)) return differs;

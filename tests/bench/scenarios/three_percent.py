@@ -63,7 +63,7 @@ def main() -> int:
                     print(found.stdout, found.stderr, file=sys.stderr)
                     return 2
                 line = next(line for line in found.stdout.splitlines() if "times as long" in line)
-                is_wrong = not line.endswith(f": {expected}")
+                is_wrong = not line.lower().endswith(f": {expected}")
                 wrong[name] += is_wrong
                 print(f"pair {pair}, {name}: {line.strip()}{'  WRONG' if is_wrong else ''}")
                 sys.stdout.flush()
