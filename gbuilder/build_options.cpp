@@ -117,7 +117,7 @@ Status check_options(const BuildOptions& options) {
   AIPU_RETURN_IF_ERROR(find_targets(target_name(options)).status());
   if (options.precision != kInt8 && !parse_precision(options.precision).ok()) {
     return invalid_argument(
-        fmt::format("--precision: expected fp32, bf16, int8 or mixed, found '{}'", options.precision));
+        fmt::format("--precision: expected fp32, bf16, fp16, int8 or mixed, found '{}'", options.precision));
   }
   AIPU_RETURN_IF_ERROR(entry_names(options).status());
   if (!options.more_entries.empty() && !options.emit_ir.empty())

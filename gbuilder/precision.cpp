@@ -12,10 +12,11 @@
 
 namespace aipu::gbuilder {
 
-Result<graph::Precision> parse_precision(std::string_view name) {
-  if (name.empty() || name == "fp32") return graph::Precision::kFloat32;
-  if (name == "bf16") return graph::Precision::kBFloat16;
-  return invalid_argument(fmt::format("there is no precision '{}'; expected fp32 or bf16", name));
+Result<DType> parse_precision(std::string_view name) {
+  if (name.empty() || name == "fp32") return DType::kF32;
+  if (name == "bf16") return DType::kBF16;
+  if (name == "fp16") return DType::kF16;
+  return invalid_argument(fmt::format("there is no precision '{}'; expected fp32, bf16 or fp16", name));
 }
 
 Result<std::vector<graph::PrecisionRule>> read_precision_file(const std::string& path) {

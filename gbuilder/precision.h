@@ -14,10 +14,11 @@ namespace aipu::gbuilder {
 // Of a model that is quantised, as it comes.
 inline constexpr std::string_view kInt8 = "int8";
 
-// "fp32" (and ""), "bf16". int8 is no precision that products of floats can be given: it takes scales from data.
-Result<graph::Precision> parse_precision(std::string_view name);
+// "fp32" (and ""), "bf16", "fp16". int8 is no precision that products of floats can be given: it takes scales from data.
+Result<DType> parse_precision(std::string_view name);
 
-// Of a file whose lines are PATTERN PRECISION: patterns of node names in which * stands for any text, fp32 or bf16.
+// Of a file whose lines are PATTERN PRECISION: patterns of node names in which * stands for any text, and a name
+// that parse_precision() takes.
 // Empty lines and those that begin with # say nothing. Errors name the file and the line.
 Result<std::vector<graph::PrecisionRule>> read_precision_file(const std::string& path);
 

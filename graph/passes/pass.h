@@ -20,12 +20,9 @@ class Evaluator {
   virtual Result<std::vector<ConstantPtr>> evaluate(const Graph& graph, NodeId node) = 0;
 };
 
-// What products multiply.
-enum class Precision : uint8_t { kFloat32, kBFloat16 };
-
 struct PrecisionRule {
   std::string pattern;  // of the names of a node's origins: fits_pattern()
-  Precision precision = Precision::kFloat32;
+  DType precision = DType::kF32;
 };
 
 struct PassContext {
@@ -33,8 +30,9 @@ struct PassContext {
   int64_t fold_limit_bytes = int64_t{1} << 30;  // larger results stay computations
   // Whether kernels multiply bytes by signed bytes faster than wider integers.
   bool has_byte_products = false;
-  // Of lower_precision: the first rule that fits a node decides, `precision` where none does.
-  Precision precision = Precision::kFloat32;
+  // Of lower_precision, what products multiply (float32, bfloat16, float16): the first rule that fits a node decides,
+  // `precision` where none does.
+  DType precision = DType::kF32;
   std::vector<PrecisionRule> precision_rules = {};
 };
 

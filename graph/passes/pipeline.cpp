@@ -45,7 +45,7 @@ std::span<const Pass> graph_pipeline() {
       {"simplify_algebra", "remove ops that do nothing, merge views and transposes", simplify_algebra},
       {"common_subexpressions", "compute equal nodes once", common_subexpressions},
       // Wants every op where it will be computed; only Casts and rounded constants come behind.
-      {"lower_precision", "multiply bfloat16 numbers and store what lies between as such, where that was asked for",
+      {"lower_precision", "multiply 16-bit floats and store what lies between as such, where that was asked for",
        lower_precision, Exactness::kRounds},
       {"eliminate_dead_nodes", "drop what no output needs, and captured values that sub-graphs do not use",
        eliminate_dead_nodes},

@@ -220,7 +220,7 @@ TEST_F(ToolErrors, OfPrecision) {
   ASSERT_TRUE(write_file_atomically(folder_ + "/unknown.txt", "no_such_node* bf16\n").ok());
   check_usage(
       "aipugb",
-      {{"s.onnx -o o.bin --precision int4", "--precision: expected fp32, bf16, int8 or mixed, found 'int4'"},
+      {{"s.onnx -o o.bin --precision int4", "--precision: expected fp32, bf16, fp16, int8 or mixed, found 'int4'"},
        {"s.onnx -o o.bin --precision mixed",
         "--precision mixed chooses by data: give --quantize DATA and --max-error METRIC=BOUND"},
        {"s.onnx -o o.bin --quantize d.npz --precision bf16", "--quantize makes int8 or mixed, --precision is 'bf16'"},
@@ -231,7 +231,7 @@ TEST_F(ToolErrors, OfPrecision) {
           "inputs: aipugb --quantize DATA, quantize= of aipu.build"},
          {"s.onnx -o o.bin --precision-file none.txt", "s.onnx: cannot open 'none.txt': No such file or directory"},
          {"s.onnx -o o.bin --precision-file fp8.txt",
-          "s.onnx: fp8.txt:3: there is no precision 'fp8'; expected fp32 or bf16"},
+          "s.onnx: fp8.txt:3: there is no precision 'fp8'; expected fp32, bf16 or fp16"},
          {"s.onnx -o o.bin --precision-file one.txt", "s.onnx: one.txt:1: expected PATTERN PRECISION, found 'bf16'"},
          {"s.onnx -o o.bin --precision-file unknown.txt",
           "s.onnx: unknown.txt: the pattern 'no_such_node*' fits no name of a node"}});

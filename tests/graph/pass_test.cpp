@@ -55,7 +55,9 @@ PassContext context_of(std::string_view text) {
   constexpr std::string_view kAll = "# precision: ", kOne = "# precision of ";
   for (; text.starts_with('#'); text.remove_prefix(text.find('\n') + 1)) {
     const std::string_view line = text.substr(0, text.find('\n'));
-    const Precision precision = line.ends_with(": bf16") ? Precision::kBFloat16 : Precision::kFloat32;
+    const DType precision = line.ends_with(": bf16")   ? DType::kBF16
+                            : line.ends_with(": fp16") ? DType::kF16
+                                                       : DType::kF32;
     if (line.starts_with(kAll)) context.precision = precision;
     if (line == "# byte products") context.has_byte_products = true;
     if (line.starts_with(kOne)) {

@@ -1,5 +1,5 @@
-// --precision bf16: what products of bfloat16 give, beside float32, beside the interpreter, and beside targets without an
-// instruction for them. Bounds are those of kernels/README.md.
+// --precision bf16 and fp16: what products of 16-bit numbers give, beside float32, beside the interpreter, and beside
+// targets without an instruction for them. Bounds are those of kernels/README.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -73,22 +73,39 @@ double greatest_difference(const Tensor& a, const Tensor& b) {
   return most;
 }
 
-TEST(Precision, OfImagesIsCloseToFloat32AndTheInterpreterAgrees) {
+// `most`: of the largest output.
+void expect_close(const std::string& precision, const std::vector<std::string>& on, double most) {
   std::mt19937 random(1);
   const Tensor x = random_tensor(random, {2, 3, 28, 28});
   const std::string model = image_model();
   const Tensor expected = run(model, x, {.target = "host-baseline"});
-  for (const std::string& target : targets()) {
+  for (const std::string& target : on) {
     SCOPED_TRACE(target);
-    const Tensor actual = run(model, x, {.target = target, .precision = "bf16"});
+    const Tensor actual = run(model, x, {.target = target, .precision = precision});
     const double difference = greatest_difference(actual, expected);
-    EXPECT_LE(difference, 0.02 * greatest(expected));
-    EXPECT_GT(difference, 1e-5 * greatest(expected)) << "nothing was rounded to bfloat16";
-    const Tensor interpreted = run(model, x, {.target = target, .backend = "interp", .precision = "bf16"});
+    EXPECT_LE(difference, most * greatest(expected));
+    EXPECT_GT(difference, 1e-5 * greatest(expected)) << "nothing was rounded";
+    const Tensor interpreted = run(model, x, {.target = target, .backend = "interp", .precision = precision});
     EXPECT_EQ(greatest_difference(interpreted, actual), 0);
-    const Tensor one_thread = run(model, x, {.target = target, .threads = 1, .precision = "bf16"});
+    const Tensor one_thread = run(model, x, {.target = target, .threads = 1, .precision = precision});
     EXPECT_EQ(greatest_difference(one_thread, actual), 0);
   }
+}
+
+TEST(Precision, OfImagesIsCloseToFloat32AndTheInterpreterAgrees) {
+  expect_close("bf16", targets(), 0.02);
+  expect_close("fp16", runnable_targets(), 0.0025);
+}
+
+// float16 has no exponents for them; float32 and bfloat16 have.
+TEST(Precision, WeightsBeyondFloat16StayFloat32) {
+  OnnxBuilder b("fp16_range", 3);
+  const std::string x = b.input("x", DType::kF32, {int64_t{1}, int64_t{2}});
+  b.output(b.op("MatMul", {x, b.initializer(models::TensorData::of<float>(DType::kF32, {2, 1}, {70000.0f, 1.0f}))}),
+           "y", DType::kF32, {int64_t{1}, int64_t{1}});
+  const std::string model = temporary_path("fp16_range.onnx");
+  ASSERT_TRUE(b.save(model).ok());
+  EXPECT_EQ(run(model, Tensor{{1, 2}, {1, 3}}, {.target = "host-baseline", .precision = "fp16"}).data.at(0), 70003.0f);
 }
 
 // The sums: the two ways differ by the order of each pair alone, some units in the last place of float32.

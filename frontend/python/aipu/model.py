@@ -84,8 +84,8 @@ def build(
     ``plugins``: operators of your own: files, functions declared by :mod:`aipu.op`, or modules that have some.
     ``target_plugins``: targets of your own: shared libraries. They stay known to the process.
     ``fast_math``: trade accuracy for speed, as ``aipugb --fast-math`` does; NaN spread over tiles of 4x4 pixels.
-    ``precision``: what products multiply: ``"fp32"``, ``"bf16"`` (summed in float32), ``"int8"`` (of models that are
-    quantised already, or by ``quantize``), ``"mixed"``; ``precision_file``: by name of node, as
+    ``precision``: what products multiply: ``"fp32"``, ``"bf16"`` or ``"fp16"`` (summed in float32), ``"int8"`` (of
+    models that are quantised already, or by ``quantize``), ``"mixed"``; ``precision_file``: by name of node, as
     ``aipugb --precision-file`` reads it.
     ``quantize``: typical inputs, as :func:`aipu.quantize` takes data: the model gets 8-bit integers before it is
     converted. ``max_error``: the metric and the bound that this keeps, by leaving layers in a higher precision:
