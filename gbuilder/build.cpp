@@ -205,6 +205,7 @@ class Builder {
     graph::PassContext context;
     context.evaluator = evaluator_.get();
     context.has_byte_products = target_.dot_products != tir::DotProducts::kNone;
+    context.widens_halves = !target_.f16_dot_products;
     if (Status status = read_precision(&context); !status.ok()) return std::move(status).context(options_.model);
     graph::RunOptions run_options;
     for (const std::string& name : options_.disabled_passes) {

@@ -153,6 +153,8 @@ Target compass(std::string name, int generation, std::string version, int cores,
                     {.kind = EngineKind::kDma, .count = 1, .takes_copies = true}};
   target.version = std::move(version);
   target.generation = generation;
+  // The third generation has no dot products of floats.
+  target.f16_dot_products = generation == 2;
   target.core_count = cores;
   return target;
 }

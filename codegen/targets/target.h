@@ -66,6 +66,7 @@ struct Target {
   bool native_fma = true;         // false: the lowering turns fma into multiply and add
   DotProducts dot_products = DotProducts::kNone;
   bool bf16_dot_products = false;  // S.vdpbf16 is one instruction; of aarch64 S.vbfdot, which rounds elsewhere
+  bool f16_dot_products = false;   // of float16, summed in float32, in one instruction
   // Of positions in memory. 32: kernels index with int32, and the file says how far that reaches.
   int address_bits = 64;
 

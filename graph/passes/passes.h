@@ -22,6 +22,7 @@ Result<int> decompose(Graph& graph, PassContext& context);
 Result<int> assign_layout(Graph& graph, PassContext& context);
 Result<int> sink_transposes(Graph& graph, PassContext& context);
 Result<int> lower_precision(Graph& graph, PassContext& context);
+Result<int> widen_halves(Graph& graph, PassContext& context);
 Result<int> sink_reshapes(Graph& graph, PassContext& context);
 
 }  // namespace aipu::graph

@@ -44,7 +44,9 @@ std::span<const Pass> graph_pipeline() {
       {"sink_reshapes", "move Reshapes out from between Transposes, and behind what epilogues can take", sink_reshapes},
       {"simplify_algebra", "remove ops that do nothing, merge views and transposes", simplify_algebra},
       {"common_subexpressions", "compute equal nodes once", common_subexpressions},
-      // Wants every op where it will be computed; only Casts and rounded constants come behind.
+      // These two want every op where it will be computed; only Casts and rounded constants come behind.
+      {"widen_halves", "multiply and keep float32 between products of float16, where the target has none of these",
+       widen_halves, Exactness::kRounds},
       {"lower_precision", "multiply 16-bit floats and store what lies between as such, where that was asked for",
        lower_precision, Exactness::kRounds},
       {"eliminate_dead_nodes", "drop what no output needs, and captured values that sub-graphs do not use",

@@ -296,8 +296,7 @@ bool has_staged_products(const tir::Target& target, DType element) {
     case DType::kU8:
       return target.dot_products == tir::DotProducts::kAll;
     case DType::kF16:
-      // The third generation has no dot products of floats.
-      return target.generation == 2;
+      return target.f16_dot_products;
     default:
       return element == DType::kF32;
   }
