@@ -14,7 +14,8 @@ namespace aipu::gbuilder {
 // Of a model that is quantised, as it comes.
 inline constexpr std::string_view kInt8 = "int8";
 
-// "fp32" (and ""), "bf16", "fp16". int8 is no precision that products of floats can be given: it takes scales from data.
+// "fp32" (and ""), "bf16", "fp16". int8 is no precision that products of floats can be given: it takes scales from
+// data.
 Result<DType> parse_precision(std::string_view name);
 
 // Of a file whose lines are PATTERN PRECISION: patterns of node names in which * stands for any text, and a name
