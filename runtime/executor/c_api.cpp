@@ -40,6 +40,10 @@ struct aipu_model {
   std::vector<std::vector<int64_t>> input_shapes, output_shapes;
 };
 
+struct aipu_pool {
+  std::shared_ptr<aipu::runtime::WorkerPool> pool;
+};
+
 struct aipu_session {
   std::unique_ptr<Session> session;
   bool keeps_profile = false;
@@ -186,6 +190,8 @@ aipu::Result<aipu::runtime::LoadOptions> read_options(const aipu_load_options* g
   options.verify_all = known.verify_all != 0;
   options.budget = {known.memory_limit_bytes, known.time_limit_seconds};
   options.sandbox = known.sandbox != 0;
+  options.only_safe_backends = known.only_safe_backends != 0;
+  options.in_place = known.in_place != 0;
   if (known.entry != nullptr) options.entry = known.entry;
   if (known.trusted_key != nullptr) {
     options.trusted_key = known.trusted_key;
@@ -200,9 +206,9 @@ aipu::Result<aipu::runtime::SessionOptions> read_options(const aipu_session_opti
       offsetof(aipu_session_options, plan_time_limit_seconds) + sizeof given->plan_time_limit_seconds;
   AIPU_ASSIGN_OR_RETURN(const auto known, known_options(given, kFirstVersion, "aipu_session_options"));
   AIPU_RETURN_IF_ERROR(
-      check_limits({static_cast<double>(known.threads), static_cast<double>(known.run_memory_limit_bytes),
-                    known.run_time_limit_seconds, static_cast<double>(known.plan_memory_limit_bytes),
-                    known.plan_time_limit_seconds}));
+      check_limits({static_cast<double>(known.threads), static_cast<double>(known.plan_cache),
+                    static_cast<double>(known.run_memory_limit_bytes), known.run_time_limit_seconds,
+                    static_cast<double>(known.plan_memory_limit_bytes), known.plan_time_limit_seconds}));
   aipu::runtime::SessionOptions options;
   options.threads = known.threads;
   options.memory_limit_bytes = known.run_memory_limit_bytes;
@@ -211,6 +217,13 @@ aipu::Result<aipu::runtime::SessionOptions> read_options(const aipu_session_opti
   options.overlap = known.overlap != 0;
   options.profile = known.profile != 0;
   options.cycles = known.cycles != 0;
+  if (known.pool != nullptr) options.pool = known.pool->pool;
+  if (known.plan_cache != 0) options.plan_cache = known.plan_cache;
+  if (known.counter_count > AIPU_MOST_COUNTERS)
+    return aipu::invalid_argument(
+        aipu::str_cat("counter_count is ", known.counter_count, ", of at most ", AIPU_MOST_COUNTERS));
+  if (known.counter_count > 0) AIPU_RETURN_IF_ERROR(require({{"read_counters", (const void*)known.read_counters}}));
+  options.counters = {known.counter_count, known.counter_argument, known.read_counters};
   return options;
 }
 
@@ -250,6 +263,22 @@ aipu_status aipu_model_load_bytes(const void* bytes, size_t size, const char* ba
   return guarded([&]() -> Status {
     AIPU_RETURN_IF_ERROR(require({{"bytes", bytes}, {"model", model}}));
     return adopt(Model::from_bytes({static_cast<const std::byte*>(bytes), size}, options_for(backend)), model);
+  });
+}
+
+aipu_status aipu_model_load_bytes_with(const void* bytes, size_t size, const aipu_load_options* options,
+                                       aipu_model** model) {
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"bytes", bytes}, {"model", model}}));
+    AIPU_ASSIGN_OR_RETURN(const auto load_options, read_options(options));
+    return adopt(Model::from_bytes({static_cast<const std::byte*>(bytes), size}, load_options), model);
+  });
+}
+
+aipu_status aipu_check_backend(const char* backend, const char* target) {
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"backend", backend}, {"target", target}}));
+    return aipu::runtime::check_backend(backend, target);
   });
 }
 
@@ -362,6 +391,17 @@ const char* aipu_model_warning(const aipu_model* model) {
   return guarded([&] { return require({{"model", model}}); }) == AIPU_OK ? model->model->warning().c_str() : "";
 }
 
+aipu_status aipu_pool_create(int threads, aipu_pool** pool) {
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"pool", pool}}));
+    if (threads < 0) return aipu::invalid_argument(aipu::str_cat("argument 'threads' is ", threads));
+    *pool = new aipu_pool{aipu::runtime::make_worker_pool(threads)};
+    return {};
+  });
+}
+
+void aipu_pool_release(aipu_pool* pool) { delete pool; }
+
 aipu_status aipu_session_create(aipu_model* model, int threads, aipu_session** session) {
   return guarded([&]() -> Status {
     AIPU_RETURN_IF_ERROR(require({{"model", model}, {"session", session}}));
@@ -385,6 +425,14 @@ aipu_status aipu_session_create_with(aipu_model* model, const aipu_session_optio
 }
 
 void aipu_session_release(aipu_session* session) { delete session; }
+
+int aipu_session_threads(const aipu_session* session) { return session != nullptr ? session->session->threads() : 0; }
+int64_t aipu_session_arena_bytes(const aipu_session* session) {
+  return session != nullptr ? session->session->arena_bytes() : 0;
+}
+int aipu_session_is_idle(const aipu_session* session) {
+  return session != nullptr && session->session->is_idle() ? 1 : 0;
+}
 
 aipu_status aipu_session_bind_input(aipu_session* session, uint32_t index, aipu_dtype dtype, const int64_t* shape,
                                     uint32_t rank, const void* data) {
@@ -448,10 +496,16 @@ aipu_status aipu_session_profile_row(const aipu_session* session, uint32_t index
                                                   "; set them to sizeof(aipu_profile_row)"));
     }
     const aipu_session::Row& one = session->rows[index];
-    const aipu_profile_row known = {row->struct_bytes,    one.engine.c_str(),  one.name.c_str(),   one.origin.c_str(),
-                                    one.row.command,      one.row.sample,      one.row.lane,       one.row.threads,
-                                    one.row.start_ns,     one.row.duration_ns, one.row.operations, one.row.bytes,
-                                    one.row.start_cycles, one.row.cycles};
+    const aipu_profile_row known = {row->struct_bytes,     one.engine.c_str(),
+                                    one.name.c_str(),      one.origin.c_str(),
+                                    one.row.command,       one.row.sample,
+                                    one.row.lane,          one.row.threads,
+                                    one.row.start_ns,      one.row.duration_ns,
+                                    one.row.operations,    one.row.bytes,
+                                    one.row.start_cycles,  one.row.cycles,
+                                    one.row.lanes,         static_cast<uint32_t>(one.row.counts.size()),
+                                    one.row.counts.data(), static_cast<uint32_t>(one.row.waits.size()),
+                                    one.row.waits.data()};
     const size_t bytes = row->struct_bytes;
     std::memset(row, 0, bytes);  // what a caller of a later version knows is not told here
     std::memcpy(row, &known, std::min(bytes, sizeof known));
