@@ -143,8 +143,8 @@ typedef struct aipu_load_options {
    * AIPU_NOT_FOUND where there is none of that name. */
   const char* entry;
   int only_safe_backends; /* not 0: refuse back ends that do not promise memory safety, whatever the kernels do */
-  /* aipu_model_load_bytes_with(), not 0: use the bytes where they are, which live as long as the model then, if they are
-   * aligned to 64 bytes; else they are copied. */
+  /* Of aipu_model_load_bytes_with(), not 0: use the bytes where they are, if they are aligned to 64 bytes, and have to
+   * live as long as the model then; else they are copied. */
   int in_place;
 } aipu_load_options;
 
