@@ -7,6 +7,7 @@ crossbuild-essential-arm64 and qemu-user; exit code 77 without them. By default 
 AIPU_LARGE_TESTS=1 takes all parts, targets, templates, models and cases.
 """
 
+import filecmp
 import os
 import re
 import shutil
@@ -164,8 +165,11 @@ def compiler(arm: Arm, scratch: Path) -> None:
         # busy threads may hang in qemu.
         run(*program, model, "-o", scratch / "there.aipu.bin", "--target", TARGETS[0], "--no-cache", "--jobs", "1",
             AIPU_CC="aarch64-linux-gnu-gcc")  # fmt: skip
+        run(arm.build / "bin/aipugb", model, "-o", scratch / "here.aipu.bin", "--target", TARGETS[0], "--no-cache")
+        if not filecmp.cmp(scratch / "there.aipu.bin", scratch / "here.aipu.bin", shallow=False):
+            sys.exit(f"{name}: an aarch64 program converts it to another file than this machine's")
         run(*arm.program("aipurun"), scratch / "there.aipu.bin", *arguments)
-        print(f"{name}, converted by an aarch64 program: the same", flush=True)
+        print(f"{name}, converted by an aarch64 program: the same file", flush=True)
 
 
 def main() -> None:
