@@ -142,7 +142,14 @@ typedef struct aipu_load_options {
   /* Of a file with several models (aipugb A.onnx B.onnx) the one to load, see aipu_model_entry_name(); null: the first.
    * AIPU_NOT_FOUND where there is none of that name. */
   const char* entry;
+  int only_safe_backends; /* not 0: refuse back ends that do not promise memory safety, whatever the kernels do */
+  /* Of aipu_model_load_bytes_with(), not 0: use the bytes where they are, if they are aligned to 64 bytes, and have to
+   * live as long as the model then; else they are copied. */
+  int in_place;
 } aipu_load_options;
+
+/* Threads that sessions share: they take turns, run by run. */
+typedef struct aipu_pool aipu_pool;
 
 /* How to make a session. Set it to zero, then struct_bytes; null is all zero. Later versions append fields. The limits
  * are for files that are not trusted (SECURITY.md): what goes beyond them is AIPU_OUT_OF_RANGE. Native code is not
@@ -158,7 +165,16 @@ typedef struct aipu_session_options {
   int profile; /* not 0: keep a row of each command of all runs, see aipu_session_profile(); not in a sandbox */
   int cycles;  /* not 0: keep virtual time where the back end has a timing model, see aipu_session_cycles(); not with
                   overlap */
+  /* Threads of others, for as long as the session lives; null: of its own. `threads` is not looked at then. */
+  aipu_pool* pool;
+  int plan_cache; /* shapes whose plans are kept; 0: 8 */
+  /* Of a profile: counters that are read before and after each command, up to AIPU_MOST_COUNTERS, which only grow. 0:
+   * none. aipu_profile_row.counts has what they have counted meanwhile. */
+  uint32_t counter_count;
+  void (*read_counters)(void* argument, int64_t* values);
+  void* counter_argument;
 } aipu_session_options;
+#define AIPU_MOST_COUNTERS 8
 
 /* One command of a run that was profiled. Texts live until the next aipu_session_profile() of the session, or its end.
  * Set struct_bytes before it is asked for; later versions append fields, which are 0 where the runtime does not know
@@ -178,6 +194,13 @@ typedef struct aipu_profile_row {
   int64_t bytes;        /* of the tensors it was given, each once */
   int64_t start_cycles; /* in virtual time, since the session's first run */
   int64_t cycles;       /* -1: not kept */
+  uint32_t lanes;       /* so many samples at the same time, each by one thread */
+  /* Of aipu_session_options.read_counters; 0 where other commands run at the same time. */
+  uint32_t count_count;
+  const int64_t* counts;
+  /* Rows, of commands that had to end before. */
+  uint32_t wait_count;
+  const uint32_t* waits;
 } aipu_profile_row;
 
 /* Memory for an output of a run that is submitted; data null: the run provides it. */
@@ -214,6 +237,10 @@ AIPU_C_API aipu_status aipu_model_load(const char* path, const char* backend, ai
 AIPU_C_API aipu_status aipu_model_load_with(const char* path, const aipu_load_options* options, aipu_model** model);
 /* Copies the bytes. */
 AIPU_C_API aipu_status aipu_model_load_bytes(const void* bytes, size_t size, const char* backend, aipu_model** model);
+AIPU_C_API aipu_status aipu_model_load_bytes_with(const void* bytes, size_t size, const aipu_load_options* options,
+                                                  aipu_model** model);
+/* AIPU_OK if there is such a back end for models that are compiled for the target; else the error of loading one. */
+AIPU_C_API aipu_status aipu_check_backend(const char* backend, const char* target);
 AIPU_C_API void aipu_model_retain(aipu_model* model);  /* null is fine */
 AIPU_C_API void aipu_model_release(aipu_model* model); /* null is fine */
 
@@ -251,11 +278,22 @@ AIPU_C_API aipu_status aipu_model_metadata(const aipu_model* model, uint32_t ind
 /* One line about a sandbox that contains less than it should on this system; "" if there is nothing to say. */
 AIPU_C_API const char* aipu_model_warning(const aipu_model* model);
 
+/* `threads`: 0 for as many as there are CPUs; more than those is cut down. */
+AIPU_C_API aipu_status aipu_pool_create(int threads, aipu_pool** pool);
+/* Sessions that have it keep it. Null is fine. */
+AIPU_C_API void aipu_pool_release(aipu_pool* pool);
+
 /* `threads`: 0 for as many as there are CPUs. */
 AIPU_C_API aipu_status aipu_session_create(aipu_model* model, int threads, aipu_session** session);
 AIPU_C_API aipu_status aipu_session_create_with(aipu_model* model, const aipu_session_options* options,
                                                 aipu_session** session);
 AIPU_C_API void aipu_session_release(aipu_session* session); /* null is fine */
+/* Threads that kernels are spread over. */
+AIPU_C_API int aipu_session_threads(const aipu_session* session);
+/* Bytes of memory held for activations in this process. */
+AIPU_C_API int64_t aipu_session_arena_bytes(const aipu_session* session);
+/* 1: no submitted run is in flight. */
+AIPU_C_API int aipu_session_is_idle(const aipu_session* session);
 
 /* The shape is copied, the data is read in place by each run. The element's alignment is needed, no more. A bind
  * stays for all later runs, until the next bind of this input; one that fails leaves the input without a value. A

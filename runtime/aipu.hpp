@@ -150,24 +150,27 @@ struct LoadOptions {
   bool sandbox = false;
   std::optional<std::string> trusted_key;  // an empty one is no key, and an error
   std::string entry;                       // of a file with several models; empty: the first
+  bool only_safe_backends = false;
+  bool in_place = false;  // Model::from_bytes(): the bytes live as long as the model
 };
 
 // Immutable; copies share one model, and any number of threads may use it.
 class Model {
  public:
   explicit Model(const std::string& path, const LoadOptions& options = {}) {
-    aipu_load_options given = detail::empty_options<aipu_load_options>();
-    given.backend = options.backend.empty() ? nullptr : options.backend.c_str();
-    given.copy = options.copy;
-    given.verify_all = options.verify_all;
-    given.memory_limit_bytes = options.memory_limit_bytes;
-    given.time_limit_seconds = options.time_limit_seconds;
-    given.sandbox = options.sandbox;
-    given.trusted_key = options.trusted_key ? options.trusted_key->c_str() : nullptr;
-    given.entry = options.entry.empty() ? nullptr : options.entry.c_str();
+    const aipu_load_options given = given_options(options);
     aipu_model* model = nullptr;
     detail::check(aipu_model_load_with(path.c_str(), &given, &model));
     take(model);
+  }
+  // Copies the bytes, unless LoadOptions::in_place.
+  static Model from_bytes(const void* bytes, size_t size, const LoadOptions& options) {
+    const aipu_load_options given = given_options(options);
+    aipu_model* model = nullptr;
+    detail::check(aipu_model_load_bytes_with(bytes, size, &given, &model));
+    Model result;
+    result.take(model);
+    return result;
   }
   // Copies the bytes.
   static Model from_bytes(const void* bytes, size_t size, const std::string& backend = "") {
@@ -231,6 +234,21 @@ class Model {
 
  private:
   Model() = default;
+  // Points into `options`.
+  static aipu_load_options given_options(const LoadOptions& options) {
+    aipu_load_options given = detail::empty_options<aipu_load_options>();
+    given.backend = options.backend.empty() ? nullptr : options.backend.c_str();
+    given.copy = options.copy;
+    given.verify_all = options.verify_all;
+    given.memory_limit_bytes = options.memory_limit_bytes;
+    given.time_limit_seconds = options.time_limit_seconds;
+    given.sandbox = options.sandbox;
+    given.trusted_key = options.trusted_key ? options.trusted_key->c_str() : nullptr;
+    given.entry = options.entry.empty() ? nullptr : options.entry.c_str();
+    given.only_safe_backends = options.only_safe_backends;
+    given.in_place = options.in_place;
+    return given;
+  }
   void take(aipu_model* model) { model_.reset(model, aipu_model_release); }
   template <class Count, class Info, class Symbol>
   std::vector<TensorInfo> infos(Count count, Info info, Symbol symbol) const {
@@ -253,6 +271,26 @@ class Model {
   std::shared_ptr<aipu_model> model_;
 };
 
+// Threads that sessions share, which take turns; copies are one pool. Sessions that have it keep it.
+class Pool {
+ public:
+  explicit Pool(int threads = 0) {
+    aipu_pool* pool = nullptr;
+    detail::check(aipu_pool_create(threads, &pool));
+    pool_.reset(pool, aipu_pool_release);
+  }
+  aipu_pool* get() const noexcept { return pool_.get(); }
+
+ private:
+  std::shared_ptr<aipu_pool> pool_;
+};
+
+// Counters of a profile: read(values) gives `count` of them, which only grow.
+struct ProfileCounters {
+  uint32_t count = 0;
+  std::function<void(int64_t*)> read;
+};
+
 // aipu_session_options; what is not set is the default.
 struct SessionOptions {
   int threads = 0;
@@ -263,6 +301,9 @@ struct SessionOptions {
   bool overlap = false;
   bool profile = false;
   bool cycles = false;
+  std::optional<Pool> pool;
+  int plan_cache = 0;
+  ProfileCounters counters;
 };
 
 // One command of a run that was profiled: aipu_profile_row, with texts of its own.
@@ -272,6 +313,9 @@ struct ProfileRow {
   int64_t start_ns = 0, duration_ns = 0;
   int64_t operations = 0, bytes = 0;
   int64_t start_cycles = 0, cycles = -1;
+  uint32_t lanes = 1;
+  std::vector<int64_t> counts;
+  std::vector<uint32_t> waits;
 };
 
 // An input of a run that is submitted, of which the data is read until the run is done.
@@ -327,9 +371,26 @@ class Session {
     given.overlap = options.overlap;
     given.profile = options.profile;
     given.cycles = options.cycles;
+    given.pool = options.pool ? options.pool->get() : nullptr;
+    given.plan_cache = options.plan_cache;
+    if (options.counters.count > 0) {
+      counters_ = std::make_unique<ProfileCounters>(options.counters);
+      given.counter_count = counters_->count;
+      given.counter_argument = counters_.get();
+      given.read_counters = [](void* argument, int64_t* values) {
+        static_cast<const ProfileCounters*>(argument)->read(values);
+      };
+    }
     aipu_session* session = nullptr;
     detail::check(aipu_session_create_with(model.get(), &given, &session));
     session_.reset(session);
+  }
+  Session(Session&&) = default;
+  Session& operator=(Session&& other) noexcept {
+    session_ = std::move(other.session_);  // first: the one that goes may be reading its counters
+    counters_ = std::move(other.counters_);
+    model_ = std::move(other.model_);
+    return *this;
   }
 
   // The data is read in place by each run, until the next bind of this input.
@@ -420,7 +481,8 @@ class Session {
       aipu_profile_row row = detail::empty_options<aipu_profile_row>();
       detail::check(aipu_session_profile_row(get(), i, &row));
       rows.push_back({row.engine, row.name, row.origin, row.command, row.sample, row.lane, row.threads, row.start_ns,
-                      row.duration_ns, row.operations, row.bytes, row.start_cycles, row.cycles});
+                      row.duration_ns, row.operations, row.bytes, row.start_cycles, row.cycles, row.lanes,
+                      {row.counts, row.counts + row.count_count}, {row.waits, row.waits + row.wait_count}});
     }
     return rows;
   }
@@ -436,10 +498,17 @@ class Session {
   }
 
   const Model& model() const noexcept { return model_; }
+  // Threads that kernels are spread over.
+  int threads() const noexcept { return aipu_session_threads(get()); }
+  // Bytes of memory held for activations in this process.
+  int64_t arena_bytes() const noexcept { return aipu_session_arena_bytes(get()); }
+  // Whether no submitted run is in flight.
+  bool is_idle() const noexcept { return aipu_session_is_idle(get()) != 0; }
   aipu_session* get() const noexcept { return session_.get(); }
 
  private:
   Model model_;
+  std::unique_ptr<ProfileCounters> counters_;  // lives longer than the session, which reads them
   detail::Handle<aipu_session> session_{nullptr, {aipu_session_release}};
 };
 

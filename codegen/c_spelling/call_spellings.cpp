@@ -136,8 +136,10 @@ std::string shift_right(const SpelledCall& c) {
                      c.attribute("with_round") != 0 ? "r" : "");
 }
 
-std::string bf16_dot(const SpelledCall& c) {
-  return fmt::format("__vbfdot({}, {}, {}, {})", c.arg(0), c.arg(1), c.arg(2), c.attribute("lane", -1));
+// Of a vector and another one's element.
+CallSpelling dot_by_lane(std::string name) {
+  return {[name](const SpelledCall& c) { return fmt::format("{}({}, {})", name, c.args(), c.attribute("lane", -1)); },
+          {name}};
 }
 
 std::string fma(const SpelledCall& c) {
@@ -200,7 +202,8 @@ const std::unordered_map<std::string_view, CallSpelling>& rows() {
       {"vdpa", where("wrap", with_mask("__vdpa_wrap"), with_mask("__vdpa"))},
       {"vqdpa", with_mask("__vqdpa")},
       {"vdpbf16", plain("__vdpbf16")},
-      {"vbfdot", {bf16_dot, {"__vbfdot"}}},
+      {"vbfdot", dot_by_lane("__vbfdot")},
+      {"vsdot", dot_by_lane("__vsdot")},
       {"vrpadd", with_r("__vrpadd")},
       {"vrpmax", where("return_idx", with_r("__vrpmax_idx"), with_r("__vrpmax"))},
       {"vrpmin", where("return_idx", with_r("__vrpmin_idx"), with_r("__vrpmin"))},

@@ -18,6 +18,7 @@
 #define __vqdpa __c__vqdpa
 #define __vdpbf16 __c__vdpbf16
 #define __vbfdot __c__vbfdot
+#define __vsdot __c__vsdot
 #define __vdot __c__vdot
 #define __vqdot __c__vqdot
 #define __vrpadd __c__vrpadd

@@ -249,6 +249,33 @@ Status run_vbfdot(const LaneCall& c) {
   return {};
 }
 
+// ---- dot products of bytes, as the instructions SDOT and UDOT of 64-bit Arm compute them ----
+
+Result<Type> infer_vsdot(InferInput& in) {
+  if (const int64_t lane = attribute(in, "lane", -1); lane < -1 || lane > 3)
+    return invalid_argument(fmt::format("The \"lane\" is four bytes of 128 bits, 0 to 3, got {}.", lane));
+  AIPU_ASSIGN_OR_RETURN(const Expr acc, operand(in, 0));
+  AIPU_ASSIGN_OR_RETURN(const Type type, match_operands(in, {1, 2}, false));
+  if (!is_integer(type.element) || dtype_bits(type.element) != 8)
+    return no_form(in, 1, 2, "Only support 8-bit integer instruction.");
+  AIPU_RETURN_IF_ERROR(require_width(type.with_lanes(2 * type.lanes), Widths::kNativeOrMultiple));
+  const Type result = Type::vector(DType::kI32, type.lanes / 4);
+  if (acc->type != result) return no_form(in, 0, 1, fmt::format("The sums are of \"{}\".", type_text(result)));
+  return result;
+}
+
+Status run_vsdot(const LaneCall& c) {
+  const LaneRef &acc = c.operands[0], &x = c.operands[1], &y = c.operands[2];
+  const auto four = static_cast<int>(c.attribute("lane", -1));
+  for (int i = 0; i < c.result.type.lanes; ++i) {
+    const int j = four < 0 ? i : i / 4 * 4 + four;
+    Wide sum = wide_lane(acc, i);
+    for (int k = 0; k < 4; ++k) sum += wide_lane(x, 4 * i + k) * wide_lane(y, 4 * j + k);
+    c.result.set<int32_t>(i, static_cast<int32_t>(sum));
+  }
+  return {};
+}
+
 // ---- even and odd multiply-add ----
 
 Result<Type> infer_vfma_part(InferInput& in) {
@@ -355,6 +382,13 @@ void add_widening_rows(std::vector<Intrinsic>& rows) {
                   .infer = infer_vbfdot,
                   .splitting = Splitting::kSpecial,
                   .run = run_vbfdot,
+                  .registerwise = true,
+                  .exposure = Exposure::kExtension});
+  rows.push_back({.name = "vsdot",
+                  .params = {value("acc"), value("x"), value("y"), number("lane", -1), flag("half")},
+                  .infer = infer_vsdot,
+                  .splitting = Splitting::kSpecial,
+                  .run = run_vsdot,
                   .registerwise = true,
                   .exposure = Exposure::kExtension});
   add("vfmae", accumulating, infer_vfma_part, run_vfma_part<0>);

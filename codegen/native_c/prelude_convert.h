@@ -569,6 +569,48 @@ __inl A __vbfdot(A acc, X x, X y, int lane) {
   }
   return out;
 }
+// Four products of bytes each, modulo 2^32.
+#ifdef __ARM_FEATURE_DOTPROD
+template <class A, class X>
+__inl A __sdot(A acc, X x, X y, int lane) {
+#define __AIPU_SDOT(name, of_y) asm(#name " %0.4s, %1.16b, %2." of_y : "+w"(acc) : "w"(x), "w"(y))
+#define __AIPU_SDOT_OF(j)                       \
+  case j:                                       \
+    if constexpr (__signed_elem<__e<X>>::value) \
+      __AIPU_SDOT(sdot, "4b[" #j "]");          \
+    else                                        \
+      __AIPU_SDOT(udot, "4b[" #j "]");          \
+    break;
+  switch (lane) {
+    __AIPU_SDOT_OF(0)
+    __AIPU_SDOT_OF(1)
+    __AIPU_SDOT_OF(2)
+    __AIPU_SDOT_OF(3)
+    default:
+      if constexpr (__signed_elem<__e<X>>::value)
+        __AIPU_SDOT(sdot, "16b");
+      else
+        __AIPU_SDOT(udot, "16b");
+  }
+#undef __AIPU_SDOT_OF
+#undef __AIPU_SDOT
+  return acc;
+}
+#endif
+template <class A, class X>
+__inl A __vsdot(A acc, X x, X y, int lane) {
+#ifdef __ARM_FEATURE_DOTPROD
+  if constexpr (sizeof(A) == 16) return __sdot(acc, x, y, lane);
+#endif
+  A out = acc;
+  for (int i = 0; i < __LANES(A); i++) {
+    const int j = lane < 0 ? i : i / 4 * 4 + lane;
+    int sum = 0;
+    for (int k = 0; k < 4; k++) sum += (int)x[4 * i + k] * (int)y[4 * j + k];
+    out[i] = (int)((uint)acc[i] + (uint)sum);
+  }
+  return out;
+}
 template <class A, class X, class Y, class M>
 __inl A __vdot(A zero, X x, Y y, M m) {
   return __vdpa(zero, x, y, m);

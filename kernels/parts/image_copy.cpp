@@ -13,10 +13,13 @@ int dot_lanes(const tir::Target& target) { return std::max(target.lanes(32), 8);
 Status copy_image(SetupContext& context, DType from, DType to, int64_t zero, bool with_padding,
                   SpatialGeometry* geometry, PointerArgument* x) {
   constexpr int64_t kSlack = 64;
+  const bool flip = from != to && dtype_bits(from) == dtype_bits(to);
+  if (flip) zero += from == DType::kI8 ? 128 : -128;
   dsl::TemplateParams params;
   // The entry of the file that does not multiply; what the other one needs is bound all the same.
   params.set("X", from)
       .set("Y", to)
+      .set("FLIP", flip)
       .set("VL", dot_lanes(context.target()))
       .set("NV", 1)
       .set("W", DType::kI8)

@@ -207,7 +207,7 @@ bool multiplies_with_signed(tir::DotProducts products, DType type) {
 // Rows of the highest register tile: accumulators, weights and the broadcast words fit the registers.
 int64_t highest_tile(const tir::Target& target) {
   const bool many_registers = target.vector_registers >= 32;
-  // Narrow registers: two for an accumulator.
+  // Narrow registers: two for an accumulator, or tiles of two vectors (products by element).
   if (target.vector_bits < 256) return many_registers ? 10 : 4;
   return many_registers ? 14 : 6;
 }
@@ -259,14 +259,16 @@ class QuantizedPlugin final : public OpPlugin {
     const Node& node = context.anchor();
     const tir::Target& target = context.target();
     const DType x_dtype = graph.type(node.inputs[kX]).dtype;
-    const int lanes = dot_lanes(target);
     const bool quad = weights.fit_int8 && target.dot_products != tir::DotProducts::kNone;
     const bool flip = quad && !multiplies_with_signed(target.dot_products, x_dtype);
+    // There the products need not say where in a register their bytes are, nor be of whole vectors of the language.
+    const bool by_element = quad && target.element_products && target.dot_products == tir::DotProducts::kSameSign;
+    const int lanes = by_element ? target.lanes(32) : dot_lanes(target);
     if (quad && !flip) {
       AIPU_ASSIGN_OR_RETURN(const bool staged, setup_staged(context, weights, p));
       if (staged) return {};
     }
-    const int vectors = p.group_out <= lanes || target.vector_bits < 256 ? 1 : 2;
+    const int vectors = p.group_out <= lanes || (target.vector_bits < 256 && !by_element) ? 1 : 2;
     const int64_t panel_width = static_cast<int64_t>(vectors) * lanes,
                   panels = (p.group_out + panel_width - 1) / panel_width;
     const int64_t depth = quad ? 4 : 2;
@@ -276,9 +278,12 @@ class QuantizedPlugin final : public OpPlugin {
     // 16-bit products read a widened copy, from which the zero point has been subtracted.
     int64_t zero = quad ? p.x_zero + (flip ? (x_dtype == DType::kI8 ? 128 : -128) : 0) : 0;
     const bool pads_in_copy = has_padding(p.geometry) && (zero != 0 || !edges_are_simple(p.geometry));
-    if (!quad || p.group_in % depth != 0 || pads_in_copy) {
-      AIPU_RETURN_IF_ERROR(copy_image(context, x_dtype, quad ? x_dtype : DType::kI16, p.x_zero,
-                                      pads_in_copy || p.group_in % depth != 0, &p.geometry, &x));
+    // Once, where the loop that multiplies by elements would do it again for each panel.
+    const bool flips_in_copy = flip && by_element;
+    const DType read_type = !quad ? DType::kI16 : flips_in_copy ? DType::kI8 : x_dtype;
+    if (!quad || flips_in_copy || p.group_in % depth != 0 || pads_in_copy) {
+      AIPU_RETURN_IF_ERROR(
+          copy_image(context, x_dtype, read_type, p.x_zero, pads_in_copy || p.group_in % depth != 0, &p.geometry, &x));
     }
     const bool edges = has_padding(p.geometry);
     const int64_t kernel_w = p.geometry.axes[2].kernel;
@@ -287,12 +292,14 @@ class QuantizedPlugin final : public OpPlugin {
       runs = {1, (kernel_w * p.group_in + depth - 1) / depth, kernel_w * p.group_in};
 
     dsl::TemplateParams params;
-    const DType packed_type = quad ? DType::kI8 : DType::kI16, read_type = quad ? x_dtype : DType::kI16;
-    const DType left = !flip ? read_type : x_dtype == DType::kI8 ? DType::kU8 : DType::kI8;
+    const DType packed_type = quad ? DType::kI8 : DType::kI16;
+    const bool flips_in_loop = flip && !flips_in_copy;
+    const DType left = !flips_in_loop ? read_type : x_dtype == DType::kI8 ? DType::kU8 : DType::kI8;
     params.set("X", read_type)
         .set("W", packed_type)
-        .set("FLIP", flip)
+        .set("FLIP", flips_in_loop)
         .set("LEFT", left)
+        .set("BY_ELEMENT", by_element)
         .set("VL", lanes)
         .set("NV", vectors);
     const int64_t highest = highest_tile(target);

@@ -51,41 +51,56 @@ def row_value(bases, i, stride, at):
     return bases[i // ROWS_PER_BASE][S.i64(i % ROWS_PER_BASE) * stride + at]
 
 
+def rows_at_once(rows):
+    """How many rows' values are in registers beside all of the right operand's for a block of VL steps. Where these are
+    more than the tile leaves registers for (NV = 3), or few (1), all rows' are instead.
+    """
+    return min(rows, 4) if NV == 2 else rows
+
+
 def multiply_blocks(acc, low, high, a, stride, b, depth):
     """acc[i] += a[i - low, k] * b[k] for low <= i < high and whole blocks of VL k, of which each row's values are in
     one register. Returns how many k that are.
     """
-    bv = S.alloc_buffer((NV,), f"{ACC}x{VL}")
-    rows = S.alloc_buffer((high - low,), f"{ACC}x{VL}")
     whole = depth // VL * VL
     for k in range(0, whole, VL):
-        for i in S.unroll(high - low):
-            rows[i] = S.vload(a + (S.i64(i) * stride + S.i64(k)), lanes=VL)
-        for j in S.unroll(VL):
-            for v in S.unroll(NV):
-                bv[v] = S.vload(b + (k * (NV * VL) + (j * NV + v) * VL), lanes=VL)
-            for i in S.unroll(low, high):
-                for v in S.unroll(NV):
-                    value = S.vreplic(rows[i - low], j)
-                    acc[i * NV + v] = multiply_add_vectors(acc[i * NV + v], value, bv[v])
+        multiply_block(acc, low, high, a, stride, b, k, VL, ACC)
     return whole
 
 
 def multiply_pair_blocks(acc, low, high, a, stride, b, depth):
     """The same of pairs of bfloat16, VL pairs in a register. Returns how many pairs that are."""
-    bv = right_buffer()
-    rows = S.alloc_buffer((high - low,), f"{PANEL}x{2 * VL}")
     whole = depth // (2 * VL) * (2 * VL)
     for k in range(0, whole, 2 * VL):
-        for i in S.unroll(high - low):
-            rows[i] = S.vload(a + (S.i64(i) * stride + S.i64(k)), lanes=2 * VL)
-        for j in S.unroll(VL):
-            for v in S.unroll(NV):
-                bv[v] = S.vload(b + (k * (NV * VL) + (j * NV + v) * (2 * VL)), lanes=2 * VL)
-            for i in S.unroll(low, high):
-                for v in S.unroll(NV):
-                    acc[i * NV + v] = S.vbfdot(acc[i * NV + v], bv[v], rows[i - low], lane=j)
+        multiply_block(acc, low, high, a, stride, b, k, 2 * VL, PANEL)
     return whole // 2
+
+
+def multiply_block(acc, low, high, a, stride, b, k, lanes, element):
+    """VL steps, of which each row has `lanes` values from k on: one for each step, pairs, or four bytes."""
+    at_once = rows_at_once(high - low)
+    ahead = VL if at_once < high - low else 1
+    right = S.alloc_buffer((ahead * NV,), f"{element}x{lanes}")
+    rows = S.alloc_buffer((at_once,), f"{element}x{lanes}")
+    for first in S.unroll(VL // ahead):
+        for v in S.unroll(ahead * NV):
+            right[v] = S.vload(b + (k * (NV * VL) + (first * ahead * NV + v) * lanes), lanes=lanes)
+        for group in S.unroll((high - low + at_once - 1) // at_once):
+            count = min(at_once, high - low - group * at_once)
+            if first == 0:
+                for i in S.unroll(count):
+                    rows[i] = S.vload(a + (S.i64(group * at_once + i) * stride + S.i64(k)), lanes=lanes)
+            for j in S.unroll(ahead):
+                for i in S.unroll(count):
+                    for v in S.unroll(NV):
+                        at = (low + group * at_once + i) * NV + v
+                        if lanes == 4 * VL:
+                            acc[at] = S.vsdot(acc[at], right[j * NV + v], rows[i], lane=first * ahead + j)
+                        elif lanes == 2 * VL:
+                            acc[at] = S.vbfdot(acc[at], right[j * NV + v], rows[i], lane=first * ahead + j)
+                        else:
+                            value = S.vreplic(rows[i], first * ahead + j)
+                            acc[at] = multiply_add_vectors(acc[at], value, right[j * NV + v])
 
 
 def multiply_whole_blocks(acc, low, high, a, stride, b, depth, same_types):

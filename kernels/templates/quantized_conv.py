@@ -14,6 +14,7 @@ Parameters bound by kernels/plugins/quantized.cpp:
   LEFT         the element type that products take x as
   FLIP         x is int8 and taken as uint8, or the other way round: 128 is added or taken off on the way (and made up
                for in `start`)
+  BY_ELEMENT   products are by the elements of registers (S.vsdot): four steps of a pixel are in one, as LEFT already
   VL, NV, HEIGHTS, PREFETCH  register tile as in gemm.py: VL int32 lanes
   EDGES        the image has padding in the w direction; every tap is outside for at most the first or the last pixel of
                a tile
@@ -29,7 +30,7 @@ zero weights, so the plugin makes sure that something follows.
 
 from aipu import script as S
 from epilogue import finish_tile
-from gemm import ROWS_PER_BASE, row_bases
+from gemm import ROWS_PER_BASE, multiply_block, row_bases
 from sharing import own_share
 from spatial import Geometry, Groups, row_at
 
@@ -40,8 +41,9 @@ STEP = NV * VL * DEPTH
 def multiply(first, last, acc, x, x_base, pixel_stride, w, w_base, steps):
     """acc[i] += four bytes of pixel i times their weights, for every step and pixel first <= i < last."""
     stride = S.i64(pixel_stride)
-    bases = row_bases(x + (x_base + first * pixel_stride), stride, last - first)
-    for t in range(steps):
+    a = x + (x_base + first * pixel_stride)
+    bases = row_bases(a, stride, last - first)
+    for t in range(multiply_fours(acc, first, last, a, stride, w + w_base, steps) if BY_ELEMENT else 0, steps):
         wv = [S.vload(w + (w_base + t * STEP + v * (DEPTH * VL)), lanes=DEPTH * VL) for v in range(NV)]
         if PREFETCH > 0:
             for v in S.unroll(NV):
@@ -56,10 +58,21 @@ def multiply(first, last, acc, x, x_base, pixel_stride, w, w_base, steps):
                 # The highest bit of each byte; of the vector, as the C compiler would take the word apart.
                 left = left ^ S.cast(128, LEFT)
             for v in S.unroll(NV):
-                if DEPTH == 4:
+                if BY_ELEMENT:
+                    acc[i * NV + v] = S.vsdot(acc[i * NV + v], wv[v], left)
+                elif DEPTH == 4:
                     acc[i * NV + v] = S.vqdpa(acc[i * NV + v], left, wv[v])
                 else:
                     acc[i * NV + v] = S.vdpa(acc[i * NV + v], left, wv[v], wrap=True)
+
+
+def multiply_fours(acc, first, last, a, stride, w, steps):
+    """The same of whole fours of steps. Returns how many steps that are."""
+    whole = steps // VL * VL
+    # Of 64 bits, so that addresses are pointers that move on and not numbers that may wrap.
+    for k in range(S.i64(0), S.i64(whole) * DEPTH, VL * DEPTH):
+        multiply_block(acc, first, last, a, stride, w, k, VL * DEPTH, LEFT)
+    return whole
 
 
 def store(height, acc, scale, column, extras, out, row_offset, ldc, n, columns):
@@ -227,12 +240,12 @@ def surround(
     out_w: S.i32,
 ):
     """The image with a border of `zero`: out[n, d, h, w, c] = x[n, d - pad_d, h - pad_h, w - pad_w, c]; with Y = int16
-    minus zero. May crop at the end.
+    minus zero, with FLIP (Y has 8 bits and another sign than X) moved by 128. May crop at the end.
     """
-    lanes = S.meta_var(4 * VL if X == Y else 2 * VL)
+    lanes = S.meta_var(4 * VL if X == Y or FLIP else 2 * VL)
     rows = batch * out_d * out_h
     first, last = own_share(rows)
-    fill = S.vbcast(S.cast(zero if X == Y else 0, Y), lanes=lanes)
+    fill = S.vbcast(S.cast(zero if X == Y or FLIP else 0, Y), lanes=lanes)
     offset = S.vbcast(S.cast(zero, Y), lanes=lanes)
     width = out_w * channels
     before = S.min(pad_w * channels, width)
@@ -266,4 +279,6 @@ def surround(
 def moved(value, offset):
     if X == Y:
         return value
+    if FLIP:
+        return S.cast(value, Y) ^ S.cast(128, Y)
     return S.cast(value, Y) - offset

@@ -184,8 +184,9 @@ void WorkerPool::work(Worker& worker) {
       if (++spins % kSpinsPerClockRead != 0 || std::chrono::steady_clock::now() - idle_since < kSpinBeforeSleep)
         continue;
       // Announce the sleep before the last look at the epoch; those who write the epoch look at `asleep` afterwards, so
-      // one of the two sees the other.
-      worker.asleep.store(1, std::memory_order_seq_cst);
+      // one of the two sees the other. An exchange, which is a barrier even where an emulator lets a load pass a store
+      // of that order (qemu, of 64-bit Arm on x86-64); there a worker slept through its job.
+      worker.asleep.exchange(1, std::memory_order_seq_cst);
       while (worker.epoch.load(std::memory_order_seq_cst) == seen && worker.asleep.load(std::memory_order_seq_cst) == 1)
         futex_wait(worker.asleep, 1);
       worker.asleep.store(0, std::memory_order_seq_cst);

@@ -76,6 +76,81 @@ static int load_with_options(const char* path) {
   return 0;
 }
 
+static void read_two(void* argument, int64_t* values) {
+  int64_t* const calls = argument;
+  values[0] = ++*calls;
+  values[1] = 10 * *calls;
+}
+
+/* Two sessions take turns on the threads of a pool that its owner has given back; what a session says of itself; the
+ * counters of the caller's in a profile. */
+static int use_session_options(const void* bytes, size_t size) {
+  aipu_load_options load;
+  aipu_session_options options;
+  aipu_model* model = NULL;
+  aipu_pool* pool = NULL;
+  aipu_session *first = NULL, *second = NULL, *refused = NULL;
+  aipu_profile_row row;
+  aipu_tensor y;
+  const float x[4] = {1, 2, 3, 4};
+  const int64_t shape[2] = {1, 4};
+  int64_t calls = 0;
+  uint32_t count = 0;
+  memset(&load, 0, sizeof load);
+  load.struct_bytes = sizeof load;
+  CHECK(aipu_model_load_bytes_with(NULL, size, &load, &model) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_model_load_bytes_with(bytes, size, &load, NULL) == AIPU_INVALID_ARGUMENT);
+  load.only_safe_backends = 1; /* native code is none of these */
+  CHECK(aipu_model_load_bytes_with(bytes, size, &load, &model) == AIPU_INVALID_ARGUMENT);
+  CHECK(strstr(aipu_last_error(), "does not contain what kernels do") != NULL);
+  load.only_safe_backends = 0;
+  load.in_place = 1;
+  CHECK(aipu_model_load_bytes_with(bytes, size, &load, &model) == AIPU_OK);
+  CHECK(aipu_check_backend("nonesuch", aipu_model_target(model)) == AIPU_NOT_FOUND);
+  CHECK(aipu_check_backend(aipu_model_backend(model), aipu_model_target(model)) == AIPU_OK);
+  CHECK(aipu_check_backend(NULL, "x") == AIPU_INVALID_ARGUMENT && aipu_check_backend("x", NULL) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_pool_create(1, NULL) == AIPU_INVALID_ARGUMENT && aipu_pool_create(-1, &pool) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_pool_create(1, &pool) == AIPU_OK);
+  memset(&options, 0, sizeof options);
+  options.struct_bytes = sizeof options;
+  options.threads = 64; /* not looked at */
+  options.pool = pool;
+  options.plan_cache = -1;
+  CHECK(aipu_session_create_with(model, &options, &refused) == AIPU_INVALID_ARGUMENT);
+  options.plan_cache = 1;
+  options.profile = 1;
+  options.counter_count = AIPU_MOST_COUNTERS + 1;
+  CHECK(aipu_session_create_with(model, &options, &refused) == AIPU_INVALID_ARGUMENT);
+  options.counter_count = 2;
+  CHECK(aipu_session_create_with(model, &options, &refused) == AIPU_INVALID_ARGUMENT);
+  CHECK(strstr(aipu_last_error(), "argument 'read_counters' is null") != NULL);
+  options.read_counters = read_two;
+  options.counter_argument = &calls;
+  CHECK(aipu_session_create_with(model, &options, &first) == AIPU_OK);
+  CHECK(aipu_session_create_with(model, &options, &second) == AIPU_OK);
+  aipu_pool_release(pool);
+  aipu_pool_release(NULL);
+  aipu_model_release(model);
+  CHECK(aipu_session_threads(first) == 1 && aipu_session_threads(NULL) == 0);
+  CHECK(aipu_session_is_idle(first) == 1 && aipu_session_is_idle(NULL) == 0);
+  CHECK(aipu_session_arena_bytes(first) == 0 && aipu_session_arena_bytes(NULL) == 0);
+  CHECK(aipu_session_bind_input(first, 0, AIPU_FLOAT32, shape, 2, x) == AIPU_OK);
+  CHECK(aipu_session_bind_input(second, 0, AIPU_FLOAT32, shape, 2, x) == AIPU_OK);
+  CHECK(aipu_session_run(first) == AIPU_OK && aipu_session_run(second) == AIPU_OK);
+  CHECK(aipu_session_arena_bytes(first) > 0);
+  CHECK(aipu_session_output(second, 0, &y) == AIPU_OK && ((const float*)y.data)[3] == 16);
+  CHECK(aipu_session_profile(first, &count) == AIPU_OK && count == 3);
+  memset(&row, 0, sizeof row);
+  row.struct_bytes = sizeof row;
+  CHECK(aipu_session_profile_row(first, 0, &row) == AIPU_OK && row.lanes == 1 && row.wait_count == 0);
+  CHECK(row.count_count == 2 && row.counts[0] == 1 && row.counts[1] == 10);
+  CHECK(aipu_session_profile_row(first, 2, &row) == AIPU_OK && row.wait_count == 1 && row.waits[0] == 1); /* the copy */
+  CHECK(calls == 2 * 2 * 3); /* before and after each of three commands, twice */
+  aipu_session_release(first);
+  aipu_session_release(second);
+  return 0;
+}
+
 static void count_done(void* argument, const aipu_run* run) {
   if (aipu_run_is_done(run)) ++*(int*)argument;
 }
@@ -136,6 +211,8 @@ static int use_async(const void* bytes, size_t size) {
 int use_c_api(const void* bytes, size_t size, const char* path) {
   const int async_line = use_async(bytes, size);
   if (async_line != 0) return async_line;
+  const int pool_line = use_session_options(bytes, size);
+  if (pool_line != 0) return pool_line;
   aipu_model* model = NULL;
   CHECK(aipu_model_load("/nonexistent.aipu.bin", NULL, &model) == AIPU_IO);
   CHECK(strstr(aipu_last_error(), "/nonexistent.aipu.bin") != NULL);

@@ -84,6 +84,37 @@ int use_profile(const aipu::Model& model, const std::string& path) {
   return 0;
 }
 
+// Sessions that share threads, of which one counts.
+int use_pool(const void* bytes, size_t size) {
+  aipu::LoadOptions load;
+  load.only_safe_backends = true;
+  CHECK(error_of([&] { aipu::Model::from_bytes(bytes, size, load); }).first == AIPU_INVALID_ARGUMENT);
+  load.only_safe_backends = false;
+  load.in_place = true;
+  const aipu::Model model = aipu::Model::from_bytes(bytes, size, load);
+  CHECK(error_of([] { aipu::Pool(-1); }).first == AIPU_INVALID_ARGUMENT);
+  aipu::SessionOptions options;
+  options.pool = aipu::Pool(1);
+  options.plan_cache = 1;
+  aipu::Session first(model, options);
+  int64_t calls = 0;
+  options.profile = true;
+  options.counters = {1, [&](int64_t* values) { *values = ++calls; }};
+  aipu::Session second(model, options);
+  options.pool.reset();
+  const std::vector<float> x = {1, 2, 3, 4};
+  for (aipu::Session* session : {&first, &second}) {
+    session->bind_input(0, x.data(), {1, 4});
+    session->run();
+    CHECK(session->output(0).data<float>()[3] == 16);
+    CHECK(session->threads() == 1 && session->arena_bytes() > 0 && session->is_idle());
+  }
+  const std::vector<aipu::ProfileRow> rows = second.profile();
+  CHECK(rows.size() == 3 && calls == 6 && rows[2].counts == std::vector<int64_t>{1} && rows[2].lanes == 1);
+  CHECK(rows[0].waits.empty() && rows[2].waits == std::vector<uint32_t>{1});
+  return 0;
+}
+
 int use_submitted_runs(const aipu::Model& model) {
   aipu::Session session(model);
   const std::vector<float> a = {1, 2, 3, 4}, b = {5, 6, 7, 8};
@@ -125,5 +156,6 @@ int use_cxx_api(const void* bytes, size_t size, const char* path) {
   static_assert(aipu::dtype_of<uint8_t>() == AIPU_UINT8 && aipu::dtype_of<int64_t>() == AIPU_INT64, "");
   if (const int line = use_session(aipu::Model::from_bytes(bytes, size))) return line;
   if (const int line = use_profile(model, std::string(path) + ".trace.json")) return line;
+  if (const int line = use_pool(bytes, size)) return line;
   return use_submitted_runs(model);
 }
