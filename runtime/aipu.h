@@ -178,6 +178,9 @@ typedef struct aipu_profile_row {
   int64_t bytes;        /* of the tensors it was given, each once */
   int64_t start_cycles; /* in virtual time, since the session's first run */
   int64_t cycles;       /* -1: not kept */
+  /* Of those what the instructions would take alone, and the DMA transfers; -1: not known. */
+  int64_t compute_cycles;
+  int64_t dma_cycles;
 } aipu_profile_row;
 
 /* Memory for an output of a run that is submitted; data null: the run provides it. */

@@ -448,10 +448,11 @@ aipu_status aipu_session_profile_row(const aipu_session* session, uint32_t index
                                                   "; set them to sizeof(aipu_profile_row)"));
     }
     const aipu_session::Row& one = session->rows[index];
-    const aipu_profile_row known = {row->struct_bytes,    one.engine.c_str(),  one.name.c_str(),   one.origin.c_str(),
-                                    one.row.command,      one.row.sample,      one.row.lane,       one.row.threads,
-                                    one.row.start_ns,     one.row.duration_ns, one.row.operations, one.row.bytes,
-                                    one.row.start_cycles, one.row.cycles};
+    const aipu_profile_row known = {
+        row->struct_bytes,    one.engine.c_str(),  one.name.c_str(),       one.origin.c_str(),
+        one.row.command,      one.row.sample,      one.row.lane,           one.row.threads,
+        one.row.start_ns,     one.row.duration_ns, one.row.operations,     one.row.bytes,
+        one.row.start_cycles, one.row.cycles,      one.row.compute_cycles, one.row.dma_cycles};
     const size_t bytes = row->struct_bytes;
     std::memset(row, 0, bytes);  // what a caller of a later version knows is not told here
     std::memcpy(row, &known, std::min(bytes, sizeof known));
