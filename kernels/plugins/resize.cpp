@@ -58,6 +58,20 @@ Result<TapTable> tap_table(const tir::Module& kernel, int64_t in_extent, int64_t
   return TapTable{constant_of(DType::kI32, taps), constant_of(DType::kF32, weights)};
 }
 
+bool takes_table(const tir::Target& target, const Dim& in_extent, const Dim& out_extent) {
+  const int64_t from = in_extent.constant_or(0), to = out_extent.constant_or(0);
+  return from > 0 && to > 0 && to <= kLongestTable && !tir::machine_has(target, DType::kF64);
+}
+
+Status launch_by_table(SetupContext& context, const dsl::TemplateParams& params, int64_t in_extent, int64_t out_extent,
+                       int64_t tap_count, const AxisNumbers& numbers, KernelArguments& arguments, const Dim& units) {
+  AIPU_ASSIGN_OR_RETURN(const auto filler, context.kernel("resize.py", "resize_table", params));
+  AIPU_ASSIGN_OR_RETURN(const TapTable table, tap_table(*filler, in_extent, out_extent, tap_count, numbers));
+  AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("resize.py", "resize_by_table", params));
+  arguments.pointer("taps", context.add_constant(table.taps)).pointer("weights", context.add_constant(table.weights));
+  return context.launch(std::move(kernel), arguments, units);
+}
+
 class ResizePlugin final : public SingleOpPlugin {
  public:
   std::string_view name() const override { return "resize"; }
@@ -141,22 +155,15 @@ class ResizePlugin final : public SingleOpPlugin {
       arguments.pointer("x", source).pointer("out", target);
       arguments.scalars({{"outer", view.outer}, {"inner", view.inner}})
           .scalars({{"in_extent", view.extent}, {"out_extent", y.shape[axis]}});
-      const auto in_extent = view.extent.constant(), out_extent = y.shape[axis].constant();
-      const bool is_known = in_extent && out_extent && *in_extent > 0 && *out_extent > 0 &&
-                            *out_extent <= kLongestTable && !run_scales.valid() && !run_roi.valid() && !crop;
-      const bool is_stretched = mode != "nearest" && node.attributes.i_or("antialias", 0) != 0;
       const Dim units = graph::max(view.outer * y.shape[axis], 1);
-      if (is_known && !is_stretched && !tir::machine_has(context.target(), DType::kF64)) {
-        AIPU_ASSIGN_OR_RETURN(const auto filler, context.kernel("resize.py", "resize_table", params));
-        AIPU_ASSIGN_OR_RETURN(const TapTable table,
-                              tap_table(*filler, *in_extent, *out_extent, taps_of(mode), numbers));
-        AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("resize.py", "resize_by_table", params));
-        arguments.pointer("taps", context.add_constant(table.taps))
-            .pointer("weights", context.add_constant(table.weights));
-        AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, units));
-        source = target;
-        source_dtype = target_dtype;
-        current = std::move(next);
+      const bool is_stretched = mode != "nearest" && node.attributes.i_or("antialias", 0) != 0;
+      const bool has_taps = !run_scales.valid() && !run_roi.valid() && !crop && !is_stretched;
+      source = target;
+      source_dtype = target_dtype;
+      current = std::move(next);
+      if (has_taps && takes_table(context.target(), view.extent, y.shape[axis])) {
+        AIPU_RETURN_IF_ERROR(launch_by_table(context, params, *view.extent.constant(), *y.shape[axis].constant(),
+                                             taps_of(mode), numbers, arguments, units));
         continue;
       }
       AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("resize.py", "resize_axis", params));
@@ -169,9 +176,6 @@ class ResizePlugin final : public SingleOpPlugin {
           .real("extrapolation", node.attributes.f("extrapolation_value"))
           .real("cubic_a", numbers.cubic);
       AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, units));
-      source = target;
-      source_dtype = target_dtype;
-      current = std::move(next);
     }
     return {};
   }
