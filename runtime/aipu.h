@@ -201,6 +201,9 @@ typedef struct aipu_profile_row {
   /* Rows, of commands that had to end before. */
   uint32_t wait_count;
   const uint32_t* waits;
+  /* Of `cycles` what the instructions would take alone, and the DMA transfers; -1: not known. */
+  int64_t compute_cycles;
+  int64_t dma_cycles;
 } aipu_profile_row;
 
 /* Memory for an output of a run that is submitted; data null: the run provides it. */

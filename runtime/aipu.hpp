@@ -316,6 +316,7 @@ struct ProfileRow {
   uint32_t lanes = 1;
   std::vector<int64_t> counts;
   std::vector<uint32_t> waits;
+  int64_t compute_cycles = -1, dma_cycles = -1;
 };
 
 // An input of a run that is submitted, of which the data is read until the run is done.
@@ -482,7 +483,7 @@ class Session {
       detail::check(aipu_session_profile_row(get(), i, &row));
       rows.push_back({row.engine, row.name, row.origin, row.command, row.sample, row.lane, row.threads, row.start_ns,
                       row.duration_ns, row.operations, row.bytes, row.start_cycles, row.cycles, row.lanes,
-                      {row.counts, row.counts + row.count_count}, {row.waits, row.waits + row.wait_count}});
+                      {row.counts, row.counts + row.count_count}, {row.waits, row.waits + row.wait_count}, row.compute_cycles, row.dma_cycles});
     }
     return rows;
   }

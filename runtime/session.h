@@ -185,6 +185,9 @@ class AIPU_API Session {
     uint32_t lane = 0;       // < lanes: which of them played the sample
     // In virtual time, since the session's first run (SessionOptions::cycles); -1 cycles: not kept.
     int64_t start_cycles = 0, cycles = -1;
+    // Of those what the instructions would take alone, those of the TEC that has most of them, and the DMA transfers,
+    // those of one TEC or of all through the memory that they share; -1: not known.
+    int64_t compute_cycles = -1, dma_cycles = -1;
     // What SessionOptions::counters have counted meanwhile. Nothing where other commands run at the same time: samples
     // side by side (`lanes`), copies beside kernels, devices with queues of their own.
     std::vector<int64_t> counts;

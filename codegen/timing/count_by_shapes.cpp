@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "codegen/intrinsics/intrinsic_table.h"
+#include "codegen/tir/fold_int.h"
 #include "codegen/tir/visit.h"
 
 namespace aipu::tir {
@@ -38,54 +39,6 @@ std::vector<const Var*> assigned_in(const Stmt& body) {
     if (!own.contains(var)) result.push_back(var);
   }
   return result;
-}
-
-std::optional<int64_t> computed(BinaryOp op, int64_t a, int64_t b) {
-  const auto wrapped = [](uint64_t v) { return static_cast<int64_t>(v); };
-  const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
-  switch (op) {
-    case BinaryOp::kAdd:
-      return wrapped(x + y);
-    case BinaryOp::kSub:
-      return wrapped(x - y);
-    case BinaryOp::kMul:
-      return wrapped(x * y);
-    case BinaryOp::kDiv:
-      return b == 0 ? std::nullopt : std::optional(b == -1 ? wrapped(0 - x) : a / b);
-    case BinaryOp::kMod:
-      return b == 0 ? std::nullopt : std::optional(b == -1 ? int64_t{0} : a % b);
-    case BinaryOp::kMin:
-      return std::min(a, b);
-    case BinaryOp::kMax:
-      return std::max(a, b);
-    case BinaryOp::kBitAnd:
-      return a & b;
-    case BinaryOp::kBitOr:
-      return a | b;
-    case BinaryOp::kBitXor:
-      return a ^ b;
-    case BinaryOp::kShl:
-      return b < 0 || b > 63 ? std::nullopt : std::optional(wrapped(x << b));
-    case BinaryOp::kShr:
-      return b < 0 || b > 63 ? std::nullopt : std::optional(a >> b);
-    case BinaryOp::kAnd:
-      return static_cast<int64_t>(a != 0 && b != 0);
-    case BinaryOp::kOr:
-      return static_cast<int64_t>(a != 0 || b != 0);
-    case BinaryOp::kEq:
-      return static_cast<int64_t>(a == b);
-    case BinaryOp::kNe:
-      return static_cast<int64_t>(a != b);
-    case BinaryOp::kLt:
-      return static_cast<int64_t>(a < b);
-    case BinaryOp::kLe:
-      return static_cast<int64_t>(a <= b);
-    case BinaryOp::kGt:
-      return static_cast<int64_t>(a > b);
-    case BinaryOp::kGe:
-      return static_cast<int64_t>(a >= b);
-  }
-  return std::nullopt;
 }
 
 // One TEC's way through the kernel.
@@ -149,7 +102,9 @@ class Walk {
     const Loops varies = left.varies | right.varies;
     const bool is_counter = left.is_counter || right.is_counter;
     if (!left.number || !right.number) return {std::nullopt, is_counter, varies};
-    return wrapped({computed(b.op, *left.number, *right.number), is_counter, varies}, type);
+    // The place of a counter is its offset.
+    const DType element = b.lhs->type.pointer ? DType::kI64 : b.lhs->type.element;
+    return wrapped({fold_int(b.op, element, *left.number, *right.number), is_counter, varies}, type);
   }
 
   static Known wrapped(Known value, const Type& type) {

@@ -507,10 +507,14 @@ CycleEstimate estimate(const InstrumentedKernel& kernel, std::span<const int64_t
     if (kernel.timeline)
       row.cycles = figures.launch + static_cast<double>(std::max(own[kClock], own[kEngine])) / kTicks;
     all_bytes += row.dma_bytes;
+    result.compute_cycles = std::max(result.compute_cycles, row.code_cycles);
+    result.dma_cycles = std::max(result.dma_cycles, row.dma_cycles + row.async_cycles);
     result.cycles = std::max(result.cycles, row.cycles);
     result.tecs.push_back(row);
   }
-  const double shared = figures.launch + static_cast<double>(all_bytes) / figures.global_bytes_per_cycle;
+  const double shared_dma = static_cast<double>(all_bytes) / figures.global_bytes_per_cycle;
+  const double shared = figures.launch + shared_dma;
+  result.dma_cycles = std::max(result.dma_cycles, shared_dma);
   result.bandwidth_bound = shared > result.cycles;
   result.cycles = std::max(result.cycles, shared);
   for (size_t i = 0; i < lines.size(); ++i) {

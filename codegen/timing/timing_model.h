@@ -91,6 +91,8 @@ struct CycleEstimate {
     double total() const;
   };
   double cycles = 0;
+  double compute_cycles = 0;     // of the instructions alone, of the TEC that has most of them
+  double dma_cycles = 0;         // of the transfers alone, of the TEC that has most of them or of all TECs together
   bool bandwidth_bound = false;  // the DMA of all TECs together decides
   std::vector<Tec> tecs;
   std::vector<LineCost> lines;  // that cost anything, in order of place

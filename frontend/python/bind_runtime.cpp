@@ -273,20 +273,29 @@ class NativeSession {
   // A copy of an output of the last run, as bytes.
   py::object output_bytes(size_t index) const { return bytes_of(value_or_throw(session().output(index))); }
 
-  // (engine, name, origin, threads, start, duration, start_cycles, cycles) per command, in seconds.
+  // (engine, name, origin, threads, start, duration, start_cycles, cycles, compute_cycles, dma_cycles) per command, in
+  // seconds.
   py::list profile() const {
     py::list rows;
+    const auto known = [](int64_t of, int64_t cycles) {
+      return of < 0 ? py::object(py::none()) : py::object(py::int_(cycles));
+    };
     for (const auto& row : session().profile()) {
       rows.append(py::make_tuple(std::string(row.engine), std::string(row.name), std::string(row.origin), row.threads,
                                  static_cast<double>(row.start_ns) * 1e-9, static_cast<double>(row.duration_ns) * 1e-9,
-                                 row.cycles < 0 ? py::object(py::none()) : py::int_(row.start_cycles),
-                                 row.cycles < 0 ? py::object(py::none()) : py::int_(row.cycles)));
+                                 known(row.cycles, row.start_cycles), known(row.cycles, row.cycles),
+                                 known(row.compute_cycles, row.compute_cycles), known(row.dma_cycles, row.dma_cycles)));
     }
     return rows;
   }
   // JSON, as of aipubench --layers.
   std::string layers() const {
-    return str_cat("[", tools::layer_profile(session().profile(), {}, false, true).json, "]");
+    const auto rows = session().profile();
+    const auto cycles = session().cycles();
+    return str_cat(
+        "[",
+        (cycles ? tools::cycle_profile(rows, *cycles, false, true) : tools::layer_profile(rows, {}, false, true)).json,
+        "]");
   }
   void write_profile(const std::string& path) const { check(session().write_profile(path)); }
   bool is_idle() const { return session().is_idle(); }
@@ -439,7 +448,8 @@ void bind_runtime(py::module_& module) {
       .def("output_bytes", &NativeSession::output_bytes, py::arg("index"),
            "The bytes of an output of the last run; a list of bytes for strings.")
       .def("profile", &NativeSession::profile,
-           "(engine, name, origin, threads, start, duration, start_cycles, cycles) per command.")
+           "(engine, name, origin, threads, start, duration, start_cycles, cycles, compute_cycles, dma_cycles) per "
+           "command.")
       .def("layers", &NativeSession::layers, "Medians of each command over all runs, as JSON.")
       .def("write_profile", &NativeSession::write_profile, py::arg("path"), "The profile in Chrome's trace format.")
       .def_property_readonly("cycles", &NativeSession::cycles, "Of the last run on the NPU; None: nobody counts.")

@@ -1,8 +1,12 @@
 // Resize: one separable pass per axis that changes, the smallest intermediate first.
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 #include <fmt/format.h>
 
+#include "codegen/targets/machine_types.h"
+#include "codegen/tir/interpreter.h"
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/plugins/plugin_list.h"
@@ -14,6 +18,59 @@ using graph::Dim;
 using graph::Graph;
 using graph::Node;
 using graph::Shape;
+
+// The numbers of an axis that ONNX states: how far its pixels are apart, which part of it is taken.
+struct AxisNumbers {
+  double scale = 1, start = 0, end = 1, cubic = 0;
+};
+
+// A longer axis has no table.
+constexpr int64_t kLongestTable = int64_t{1} << 20;
+
+// What each pixel along an axis is made of, for machines that cannot work out positions in float64.
+struct TapTable {
+  graph::ConstantPtr taps, weights;
+};
+
+template <typename T>
+graph::ConstantPtr constant_of(DType dtype, const std::vector<T>& elements) {
+  std::vector<std::byte> bytes(elements.size() * sizeof(T));
+  std::memcpy(bytes.data(), elements.data(), bytes.size());
+  return graph::Constant::create(dtype, {static_cast<int64_t>(elements.size())}, std::move(bytes));
+}
+
+// By the kernel that computes positions everywhere else.
+Result<TapTable> tap_table(const tir::Module& kernel, int64_t in_extent, int64_t out_extent, int64_t tap_count,
+                           const AxisNumbers& numbers) {
+  std::vector<int32_t> taps(static_cast<size_t>(out_extent * tap_count));
+  std::vector<float> weights(taps.size());
+  const auto memory = [](auto& elements) {
+    return tir::InterpreterArgument{.data = reinterpret_cast<std::byte*>(elements.data()),
+                                    .bytes = elements.size() * sizeof elements[0],
+                                    .is_pointer = true};
+  };
+  const auto integer = [](int64_t value) { return tir::InterpreterArgument{.word = static_cast<uint64_t>(value)}; };
+  const auto real = [](double value) { return tir::InterpreterArgument{.word = std::bit_cast<uint64_t>(value)}; };
+  const tir::InterpreterArgument arguments[] = {memory(taps),        memory(weights),     integer(in_extent),
+                                                integer(out_extent), real(numbers.scale), real(numbers.start),
+                                                real(numbers.end),   real(numbers.cubic)};
+  AIPU_RETURN_IF_ERROR(tir::interpret_all(kernel, 1, arguments));
+  return TapTable{constant_of(DType::kI32, taps), constant_of(DType::kF32, weights)};
+}
+
+bool takes_table(const tir::Target& target, const Dim& in_extent, const Dim& out_extent) {
+  const int64_t from = in_extent.constant_or(0), to = out_extent.constant_or(0);
+  return from > 0 && to > 0 && to <= kLongestTable && !tir::machine_has(target, DType::kF64);
+}
+
+Status launch_by_table(SetupContext& context, const dsl::TemplateParams& params, int64_t in_extent, int64_t out_extent,
+                       int64_t tap_count, const AxisNumbers& numbers, KernelArguments& arguments, const Dim& units) {
+  AIPU_ASSIGN_OR_RETURN(const auto filler, context.kernel("resize.py", "resize_table", params));
+  AIPU_ASSIGN_OR_RETURN(const TapTable table, tap_table(*filler, in_extent, out_extent, tap_count, numbers));
+  AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("resize.py", "resize_by_table", params));
+  arguments.pointer("taps", context.add_constant(table.taps)).pointer("weights", context.add_constant(table.weights));
+  return context.launch(std::move(kernel), arguments, units);
+}
 
 class ResizePlugin final : public SingleOpPlugin {
  public:
@@ -81,10 +138,7 @@ class ResizePlugin final : public SingleOpPlugin {
       params.set("MODE", mode)
           .set("NEAREST_MODE", node.attributes.s("nearest_mode"))
           .set("COORDINATES", node.attributes.s("coordinate_transformation_mode"));
-      params.set("EXCLUDE_OUTSIDE", node.attributes.i("exclude_outside") != 0)
-          .set("TAPS", mode == "cubic"    ? 4
-                       : mode == "linear" ? 2
-                                          : 1);
+      params.set("EXCLUDE_OUTSIDE", node.attributes.i("exclude_outside") != 0).set("TAPS", taps_of(mode));
       params.set("ANTIALIAS", mode != "nearest" && node.attributes.i_or("antialias", 0) != 0);
       const bool scaled = node.attributes.has("scales");
       params.set("HAS_SCALE", scaled || run_scales.valid())
@@ -92,29 +146,42 @@ class ResizePlugin final : public SingleOpPlugin {
           .set("RUN_ROI", run_roi.valid());
       params.set("scale_types", pointer_types(run_scales.valid() ? 1 : 0, real_dtype(graph, run_scales)))
           .set("roi_types", pointer_types(run_roi.valid() ? 1 : 0, real_dtype(graph, run_roi)));
-      AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("resize.py", "resize_axis", params));
       const bool roi = node.attributes.has("roi");
+      AxisNumbers numbers{.cubic = node.attributes.f("cubic_coeff_a")};
+      if (scaled) numbers.scale = node.attributes.floats("scales")[onnx_axis[axis]];
+      if (roi) numbers.start = node.attributes.floats("roi")[onnx_axis[axis]];
+      if (roi) numbers.end = node.attributes.floats("roi")[rank + onnx_axis[axis]];
       KernelArguments arguments;
       arguments.pointer("x", source).pointer("out", target);
-      if (run_scales.valid()) arguments.pointer("run_scales[0]", context.value(run_scales));
-      if (run_roi.valid()) arguments.pointer("run_roi[0]", context.value(run_roi));
-      arguments.scalar("axis", static_cast<int64_t>(onnx_axis[axis]));
       arguments.scalars({{"outer", view.outer}, {"inner", view.inner}})
           .scalars({{"in_extent", view.extent}, {"out_extent", y.shape[axis]}});
-      arguments.real("given_scale", scaled ? node.attributes.floats("scales")[onnx_axis[axis]] : 1.0)
-          .real("given_start", roi ? node.attributes.floats("roi")[onnx_axis[axis]] : 0.0)
-          .real("given_end", roi ? node.attributes.floats("roi")[rank + onnx_axis[axis]] : 1.0)
-          .real("extrapolation", node.attributes.f("extrapolation_value"))
-          .real("cubic_a", node.attributes.f("cubic_coeff_a"));
-      AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, graph::max(view.outer * y.shape[axis], 1)));
+      const Dim units = graph::max(view.outer * y.shape[axis], 1);
+      const bool is_stretched = mode != "nearest" && node.attributes.i_or("antialias", 0) != 0;
+      const bool has_taps = !run_scales.valid() && !run_roi.valid() && !crop && !is_stretched;
       source = target;
       source_dtype = target_dtype;
       current = std::move(next);
+      if (has_taps && takes_table(context.target(), view.extent, y.shape[axis])) {
+        AIPU_RETURN_IF_ERROR(launch_by_table(context, params, *view.extent.constant(), *y.shape[axis].constant(),
+                                             taps_of(mode), numbers, arguments, units));
+        continue;
+      }
+      AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("resize.py", "resize_axis", params));
+      if (run_scales.valid()) arguments.pointer("run_scales[0]", context.value(run_scales));
+      if (run_roi.valid()) arguments.pointer("run_roi[0]", context.value(run_roi));
+      arguments.scalar("axis", static_cast<int64_t>(onnx_axis[axis]));
+      arguments.real("given_scale", numbers.scale)
+          .real("given_start", numbers.start)
+          .real("given_end", numbers.end)
+          .real("extrapolation", node.attributes.f("extrapolation_value"))
+          .real("cubic_a", numbers.cubic);
+      AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, units));
     }
     return {};
   }
 
  private:
+  static int64_t taps_of(std::string_view mode) { return mode == "cubic" ? 4 : mode == "linear" ? 2 : 1; }
   static DType real_dtype(const Graph& graph, graph::ValueId operand) {
     return operand.valid() ? graph.type(operand).dtype : DType::kF32;
   }

@@ -5,7 +5,8 @@ Parameters: X, ACC, OUT, VL, MODE, NEAREST_MODE, COORDINATES (ONNX's coordinate_
 ANTIALIAS (linear and cubic), HAS_SCALE (else the ratio of the extents), RUN_SCALE and RUN_ROI (`run_scales[0]` has one
 for each axis, `run_roi[0]` the start and the end for each; instead of the arguments). The box of tf_crop_and_resize is
 from `given_start` to `given_end`, `extrapolation` is outside of the image; `cubic_a` is for cubic. Positions are
-computed in float64, as ONNX's reference does.
+computed in float64, as ONNX's reference does. For machines that lack it, resize_table() does so once, when converting,
+and resize_by_table() takes what it has found.
 """
 
 from aipu import script as S
@@ -75,6 +76,98 @@ def filter_weight(distance, index, in_extent, cubic_a):
     return weight
 
 
+def scale_of(given_scale, in_extent, out_extent):
+    return given_scale if HAS_SCALE else S.fp64(out_extent) / S.fp64(in_extent)
+
+
+def fill_taps(taps, weights, p, in_extent, cubic_a):
+    """The pixels that the one at position p is made of, and how much of each. Not of a filter that is stretched."""
+    if MODE == "nearest":
+        taps[0] = clamped(nearest_index(p), in_extent)
+        weights[0] = S.fp64(1)
+    elif MODE == "linear":
+        base = S.floor(p)
+        taps[0] = clamped(S.i32(base), in_extent)
+        taps[1] = clamped(S.i32(base) + 1, in_extent)
+        weights[1] = p - base
+        weights[0] = S.fp64(1) - (p - base)
+    else:
+        base = S.floor(p)
+        total = S.fp64(0)
+        for t in S.unroll(TAPS):
+            index = S.i32(base) + (t - 1)
+            weight = cubic_weight(p - S.fp64(index), cubic_a)
+            if EXCLUDE_OUTSIDE:
+                if index < 0 or index >= in_extent:
+                    weight = S.fp64(0)
+            taps[t] = clamped(index, in_extent)
+            weights[t] = weight
+            total = total + weight
+        for t in S.unroll(TAPS):
+            weights[t] = weights[t] / total
+
+
+def resampled(source, taps, weights, inner, j, lane_mask):
+    """A vector of the pixel that is made of these."""
+    if MODE == "nearest":
+        return S.cast(S.vload(source + (taps[0] * inner + j), lanes=VL, mask=lane_mask), ACC)
+    value = S.cast(0, f"{ACC}x{VL}")
+    for t in S.unroll(TAPS):
+        value = value + S.cast(S.vload(source + (taps[t] * inner + j), lanes=VL, mask=lane_mask), ACC) * S.vbcast(
+            S.cast(weights[t], ACC), lanes=VL
+        )
+    return value
+
+
+@S.prim_func
+def resize_table(
+    taps: S.ptr("i32", "global"),
+    weights: S.ptr("fp32", "global"),
+    in_extent: S.i32,
+    out_extent: S.i32,
+    given_scale: S.fp64,
+    given_start: S.fp64,
+    given_end: S.fp64,
+    cubic_a: S.fp64,
+):
+    """Of each of out_extent pixels the TAPS that it is made of."""
+    scale = scale_of(given_scale, in_extent, out_extent)
+    own_weights = S.alloc_buffer((TAPS,), "fp64")
+    own_taps = S.alloc_buffer((TAPS,), "i32")
+    for o in range(out_extent):
+        p = position(o, in_extent, out_extent, scale, given_start, given_end)
+        fill_taps(own_taps, own_weights, p, in_extent, cubic_a)
+        for t in S.unroll(TAPS):
+            taps[o * TAPS + t] = own_taps[t]
+            weights[o * TAPS + t] = S.cast(own_weights[t], "fp32")
+
+
+@S.prim_func
+def resize_by_table(
+    x: S.ptr(X, "global"),
+    taps: S.ptr("i32", "global"),
+    weights: S.ptr("fp32", "global"),
+    out: S.ptr(OUT, "global"),
+    outer: S.i32,
+    in_extent: S.i32,
+    out_extent: S.i32,
+    inner: S.i32,
+):
+    first, last = own_share(outer * out_extent)
+    own_weights = S.alloc_buffer((TAPS,), "fp32")
+    own_taps = S.alloc_buffer((TAPS,), "i32")
+    for unit in range(first, last):
+        o = unit % out_extent
+        for t in S.unroll(TAPS):
+            own_taps[t] = taps[o * TAPS + t]
+            own_weights[t] = weights[o * TAPS + t]
+        source = x + (unit // out_extent) * in_extent * inner
+        for j in range(0, inner, VL):
+            lane_mask = S.tail_mask(S.min(inner - j, VL), VL)
+            value = resampled(source, own_taps, own_weights, inner, j, lane_mask)
+            S.vstore(S.cast(value, OUT), out + (unit * inner + j), mask=lane_mask)
+
+
 @S.prim_func
 def resize_axis(
     x: S.ptr(X, "global"),
@@ -102,8 +195,7 @@ def resize_axis(
     if RUN_ROI:
         roi_start = S.cast(run_roi[0][2 * axis], "fp64")
         roi_end = S.cast(run_roi[0][2 * axis + 1], "fp64")
-    if not HAS_SCALE:
-        scale = S.fp64(out_extent) / S.fp64(in_extent)
+    scale = scale_of(scale, in_extent, out_extent)
     weights = S.alloc_buffer((TAPS,), "fp64")
     taps = S.alloc_buffer((TAPS,), "i32")
     for unit in range(first, last):
@@ -113,9 +205,6 @@ def resize_axis(
         outside = False
         if COORDINATES == "tf_crop_and_resize":
             outside = p < S.fp64(0) or p > S.fp64(in_extent - 1)
-        if MODE == "nearest":
-            taps[0] = clamped(nearest_index(p), in_extent)
-            weights[0] = S.fp64(1)
         if ANTIALIAS:
             # The filter of an axis that shrinks is as much wider.
             shrink = scale if scale < S.fp64(1) else S.fp64(1)
@@ -124,42 +213,18 @@ def resize_axis(
             sum_of_weights = S.fp64(0)
             for index in range(low, high + 1):
                 sum_of_weights = sum_of_weights + filter_weight((S.fp64(index) - p) * shrink, index, in_extent, cubic_a)
-        elif MODE == "linear":
-            base = S.floor(p)
-            taps[0] = clamped(S.i32(base), in_extent)
-            taps[1] = clamped(S.i32(base) + 1, in_extent)
-            weights[1] = p - base
-            weights[0] = S.fp64(1) - (p - base)
-        elif MODE == "cubic":
-            base = S.floor(p)
-            total = S.fp64(0)
-            for t in S.unroll(TAPS):
-                index = S.i32(base) + (t - 1)
-                weight = cubic_weight(p - S.fp64(index), cubic_a)
-                if EXCLUDE_OUTSIDE:
-                    if index < 0 or index >= in_extent:
-                        weight = S.fp64(0)
-                taps[t] = clamped(index, in_extent)
-                weights[t] = weight
-                total = total + weight
-            for t in S.unroll(TAPS):
-                weights[t] = weights[t] / total
+        else:
+            fill_taps(taps, weights, p, in_extent, cubic_a)
         for j in range(0, inner, VL):
             lane_mask = S.tail_mask(S.min(inner - j, VL), VL)
-            if MODE == "nearest":
-                value = S.cast(S.vload(source + (taps[0] * inner + j), lanes=VL, mask=lane_mask), ACC)
-            elif ANTIALIAS:
+            if ANTIALIAS:
                 value = S.cast(0, f"{ACC}x{VL}")
                 for index in range(low, high + 1):
                     weight = filter_weight((S.fp64(index) - p) * shrink, index, in_extent, cubic_a) / sum_of_weights
                     pixel = S.vload(source + (clamped(index, in_extent) * inner + j), lanes=VL, mask=lane_mask)
                     value = value + S.cast(pixel, ACC) * S.vbcast(S.cast(weight, ACC), lanes=VL)
             else:
-                value = S.cast(0, f"{ACC}x{VL}")
-                for t in S.unroll(TAPS):
-                    value = value + S.cast(
-                        S.vload(source + (taps[t] * inner + j), lanes=VL, mask=lane_mask), ACC
-                    ) * S.vbcast(S.cast(weights[t], ACC), lanes=VL)
+                value = resampled(source, taps, weights, inner, j, lane_mask)
             if COORDINATES == "tf_crop_and_resize":
                 if outside:
                     value = S.vbcast(S.cast(extrapolation, ACC), lanes=VL)

@@ -133,5 +133,11 @@ def transpose(source: S.ptr(X, "global"), target: S.ptr(X, "global"), dims: dim_
                 turn_over(p, q, source_stride, target_stride, tile.width, tile.height)
             else:
                 by_blocks(p, q, tile.width, tile.height, tile.width, tile.height)
-            drain(stage, number, to_target, tile.target, tile.height, tile.width, target_stride)
+            if STAGING > 0:
+                row, rows = S.i32(tile.height), S.i32(tile.width)
+                if row == target_stride:
+                    # Rows that follow each other are one: DMA takes cycles for each.
+                    row = row * rows
+                    rows = S.i32(1)
+                drain(stage, number, to_target, tile.target, row, rows, target_stride)
     close_stage(stage, S.max(last - first, 0))

@@ -97,6 +97,11 @@ typedef struct aipu_backend_launch {
   int64_t* cycles;
   int64_t operations; /* arithmetic by the definition of the layer; 0: not counted. Set where `cycles` is. */
   int64_t bytes;      /* of the tensors that are given, each once. Likewise. */
+  /* Appended. Set where `cycles` is: what its instructions would take alone, those of the TEC that has most of them,
+   * and its DMA transfers, those of one TEC or, where that is more, of all through the memory that they share. A back
+   * end that does not know them leaves them as they are. */
+  int64_t* compute_cycles;
+  int64_t* dma_cycles;
 } aipu_backend_launch;
 
 enum {

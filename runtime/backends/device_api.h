@@ -161,6 +161,9 @@ typedef struct aipu_device_command {
   int64_t* cycles;
   int64_t bytes;       /* of the tensors that a launch is given, each once; set where `cycles` is */
   const void* running; /* of a launch: for run_as() of the services */
+  /* Of a launch, set where `cycles` is: as in aipu_backend_launch (backend_api.h). */
+  int64_t* compute_cycles;
+  int64_t* dma_cycles;
 } aipu_device_command;
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */

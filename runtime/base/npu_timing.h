@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace aipu::npu_timing {
 
@@ -40,9 +41,13 @@ struct Figures {
   // A launch of which no more is known than how much it computes and how many bytes its tensors have: each is moved
   // once, as fast as the slower of the two allows.
   int64_t launch_cycles(int64_t operations, int64_t bytes, uint32_t tecs) const {
-    const double compute = static_cast<double>(operations) / (lanes_per_tec * tecs);
-    const double memory = static_cast<double>(bytes) / std::min(global_bytes_per_cycle, lanes_per_tec * tecs);
+    const auto [compute, memory] = launch_parts(operations, bytes, tecs);
     return whole(launch + std::max(compute, memory));
+  }
+  // What it computes, and what it moves.
+  std::pair<double, double> launch_parts(int64_t operations, int64_t bytes, uint32_t tecs) const {
+    return {static_cast<double>(operations) / (lanes_per_tec * tecs),
+            static_cast<double>(bytes) / std::min(global_bytes_per_cycle, lanes_per_tec * tecs)};
   }
 };
 

@@ -13,6 +13,11 @@
 
 namespace aipu::runtime {
 
+// What a command takes on the device, and what its parts would alone; -1: not known.
+struct CommandCycles {
+  int64_t all = 0, compute = -1, dma = -1;
+};
+
 // A command as an engine gets it: its step, with the words of the sample at hand.
 struct Call {
   const Step& step;
@@ -22,11 +27,12 @@ struct Call {
   aipu_fault_record* fault;  // what a kernel reports to
   int64_t memory_limit_bytes;
   int64_t deadline_ns;
-  int64_t* cycles = nullptr;  // tec: what a device would take, if somebody asks
-  int64_t bytes = 0;          // of the tensors, each once; then too
+  CommandCycles* cycles = nullptr;  // tec: if somebody asks
+  int64_t bytes = 0;                // of the tensors, each once; then too
 };
 
 inline aipu_backend_launch launch_of(const Call& call, uint32_t max_tecs) {
+  const bool counts = call.cycles != nullptr;
   return {call.step.kernel,
           call.step.word_count,
           call.words,
@@ -37,9 +43,11 @@ inline aipu_backend_launch launch_of(const Call& call, uint32_t max_tecs) {
           call.fault,
           call.memory_limit_bytes,
           call.deadline_ns,
-          call.cycles,
+          counts ? &call.cycles->all : nullptr,
           call.step.operations,
-          call.bytes};
+          call.bytes,
+          counts ? &call.cycles->compute : nullptr,
+          counts ? &call.cycles->dma : nullptr};
 }
 
 // Whether kernels can be run side by side, each by one TEC.

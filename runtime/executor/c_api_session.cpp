@@ -172,7 +172,8 @@ aipu_status aipu_session_profile_row(const aipu_session* session, uint32_t index
                                     one.row.start_cycles,  one.row.cycles,
                                     one.row.lanes,         static_cast<uint32_t>(one.row.counts.size()),
                                     one.row.counts.data(), static_cast<uint32_t>(one.row.waits.size()),
-                                    one.row.waits.data()};
+                                    one.row.waits.data(),  one.row.compute_cycles,
+                                    one.row.dma_cycles};
     const size_t bytes = row->struct_bytes;
     std::memset(row, 0, bytes);  // what a caller of a later version knows is not told here
     std::memcpy(row, &known, std::min(bytes, sizeof known));

@@ -26,7 +26,7 @@ struct Session::Impl::DeviceRun {
   struct Record {
     aipu_device_fault fault;
     aipu_device_times times;
-    int64_t cycles;
+    CommandCycles cycles;
     RunningKernel running;
     Impl* session;
     TraceEvent trace;
@@ -43,7 +43,7 @@ struct Session::Impl::DeviceRun {
     if (used == records.size()) records.emplace_back();
     Record& record = records[used++];
     const LaunchRow launch = launch_row(trace.model->root(), trace.program, *trace.command);
-    record = {{}, {}, -1, {trace.model, launch ? &*launch : nullptr}, session, trace, {}};
+    record = {{}, {}, {-1}, {trace.model, launch ? &*launch : nullptr}, session, trace, {}};
     return record;
   }
   void forget(size_t first) {
@@ -325,7 +325,9 @@ Status Session::Impl::add(aipu_device_command row, const TraceEvent& trace, aipu
   row.running = &record.running;
   if (options.profile) row.times = &record.times;
   if (time != nullptr) {
-    row.cycles = &record.cycles;
+    row.cycles = &record.cycles.all;
+    row.compute_cycles = &record.cycles.compute;
+    row.dma_cycles = &record.cycles.dma;
     row.bytes = trace.bytes;
   }
   AIPU_ASSIGN_OR_RETURN(
@@ -419,7 +421,9 @@ Status Session::Impl::take_records(size_t first) {
     if (record.event.command != 0 && time != nullptr) {
       Impl& session = *record.session;
       const int64_t start = session.ready_at(trace.program, *trace.command);
-      session.end_at(trace.program, *trace.command, start, start + std::max<int64_t>(record.cycles, 0), &trace);
+      trace.cycles = record.cycles;
+      if (!record.is_launch()) trace.cycles = {record.cycles.all, 0, record.cycles.all};
+      session.end_at(trace.program, *trace.command, start, start + std::max<int64_t>(record.cycles.all, 0), &trace);
     }
     if (record.times.end_ns != 0) {
       trace.start_ns = record.times.begin_ns + offset - profile_start_ns;

@@ -89,11 +89,16 @@ Status Session::Impl::run_loop(StagePlan& plan, StagePlan::Loop& loop) {
     pool->run_independent(loop.lanes, body, &run);
   }
   if (options.profile) {
-    // By sample, which is how they would have come one after the other.
-    const auto first = static_cast<ptrdiff_t>(events.size());
-    for (const Lane& lane : lanes) events.insert(events.end(), lane.events.begin(), lane.events.end());
-    std::stable_sort(events.begin() + first, events.end(),
-                     [](const TraceEvent& a, const TraceEvent& b) { return a.sample < b.sample; });
+    // By sample, which is how they would have come one after the other; a lane has its samples in ascending order.
+    size_t left = 0;
+    for (const Lane& lane : lanes) left += lane.events.size();
+    std::vector<size_t> taken(lanes.size());
+    for (uint32_t sample = 0; left > 0; ++sample) {
+      for (size_t l = 0; l < lanes.size(); ++l) {
+        const std::vector<TraceEvent>& own = lanes[l].events;
+        for (; taken[l] < own.size() && own[taken[l]].sample == sample; --left) events.push_back(own[taken[l]++]);
+      }
+    }
   }
   for (Lane& lane : lanes) AIPU_RETURN_IF_ERROR(std::move(lane.status));
   return {};

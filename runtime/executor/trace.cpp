@@ -91,7 +91,9 @@ Session::ProfileRow profile_row(const TraceEvent& event) {
   row.counts.assign(event.counts.begin(), event.counts.begin() + event.count_count);
   row.lane = event.lane;
   row.start_cycles = event.start_cycles;
-  row.cycles = event.cycles;
+  row.cycles = event.cycles.all;
+  row.compute_cycles = event.cycles.compute;
+  row.dma_cycles = event.cycles.dma;
   return row;
 }
 
@@ -104,7 +106,19 @@ class TraceWriter {
     event(str_cat("\"ph\":\"M\",\"name\":\"process_name\",\"args\":{\"name\":", json_string(name), "}"));
   }
 
-  // `start` and `duration` in nanoseconds.
+  using Time = int64_t Session::ProfileRow::*;
+  // Rows, and arrows from what each waited for. Times are in nanoseconds.
+  void add_all(std::span<const Session::ProfileRow> rows, Time start, Time duration, uint32_t* arrows) {
+    for (const Session::ProfileRow& row : rows) {
+      add(row, row.*start, row.*duration);
+      for (const uint32_t wait : row.waits) {
+        const Session::ProfileRow& before = rows[wait];
+        add_wait((*arrows)++, before, before.*start + std::max<int64_t>(before.*duration - 1, 0), row, row.*start);
+      }
+    }
+  }
+
+ private:
   // A launch is on the lines of all cores that share it.
   void add(const Session::ProfileRow& row, int64_t start, int64_t duration) {
     const uint32_t cores = row.engine == "tec" && core_tecs_ > 0 ? (row.threads + core_tecs_ - 1) / core_tecs_ : 1;
@@ -114,7 +128,7 @@ class TraceWriter {
     event(str_cat("\"ph\":\"X\",\"tid\":", line_of(row, core), ",\"name\":", json_string(shortened(row.name)),
                   ",\"cat\":", json_string(row.engine), ",\"ts\":", microseconds(start),
                   ",\"dur\":", microseconds(duration), ",\"args\":{\"origin\":", json_string(shortened(row.origin)),
-                  ",\"command\":", row.command, ",\"threads\":", row.threads, "}"));
+                  ",\"command\":", row.command, ",\"threads\":", row.threads, parts_of(row), "}"));
   }
   // An arrow from within the last nanosecond of `before` to the beginning of `after`.
   void add_wait(uint32_t id, const Session::ProfileRow& before, int64_t end, const Session::ProfileRow& after,
@@ -127,7 +141,11 @@ class TraceWriter {
     point("\"f\",\"bp\":\"e\"", after, start);
   }
 
- private:
+  static std::string parts_of(const Session::ProfileRow& row) {
+    if (row.compute_cycles < 0) return {};
+    return str_cat(",\"cycles\":", row.cycles, ",\"compute_cycles\":", row.compute_cycles,
+                   ",\"dma_cycles\":", row.dma_cycles);
+  }
   void event(const std::string& fields) { json_ += str_cat(",\n{\"pid\":", process_, ",", fields, "}"); }
 
   // One per engine and worker or core, named when it is first used. Devices with cores have no workers.
@@ -178,25 +196,11 @@ Status write_trace(const std::string& path, const detail::ModelState& model,
                      json_string(model.backend_name) + "}}";
   uint32_t arrows = 0;
   TraceWriter real(1, "aipu", model.root(), &json);
-  for (const Session::ProfileRow& row : rows) {
-    real.add(row, row.start_ns, row.duration_ns);
-    for (const uint32_t wait : row.waits) {
-      const Session::ProfileRow& before = rows[wait];
-      real.add_wait(arrows++, before, before.start_ns + std::max<int64_t>(before.duration_ns - 1, 0), row,
-                    row.start_ns);
-    }
-  }
+  real.add_all(rows, &Session::ProfileRow::start_ns, &Session::ProfileRow::duration_ns, &arrows);
   const auto in_virtual_time = [](const Session::ProfileRow& row) { return row.cycles >= 0; };
   if (std::any_of(rows.begin(), rows.end(), in_virtual_time)) {
     TraceWriter virtual_time(2, "virtual time, a nanosecond per cycle", model.root(), &json);
-    for (const Session::ProfileRow& row : rows) {
-      virtual_time.add(row, row.start_cycles, row.cycles);
-      for (const uint32_t wait : row.waits) {
-        const Session::ProfileRow& before = rows[wait];
-        virtual_time.add_wait(arrows++, before, before.start_cycles + std::max<int64_t>(before.cycles - 1, 0), row,
-                              row.start_cycles);
-      }
-    }
+    virtual_time.add_all(rows, &Session::ProfileRow::start_cycles, &Session::ProfileRow::cycles, &arrows);
   }
   json += "\n]}\n";
   return write_file_atomically(path, json);

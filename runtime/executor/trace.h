@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/engines/engine.h"
 #include "runtime/executor/model_state.h"
 #include "runtime/session.h"
 
@@ -23,9 +24,10 @@ struct TraceEvent {
   int64_t duration_ns;
   int64_t operations;
   int64_t bytes;
-  uint32_t lane;                          // that played the sample
-  int64_t start_cycles = 0, cycles = -1;  // in virtual time; -1: not kept
-  uint32_t count_count = 0;               // 0: not counted
+  uint32_t lane;                // that played the sample
+  int64_t start_cycles = 0;     // in virtual time
+  CommandCycles cycles = {-1};  // -1: not kept
+  uint32_t count_count = 0;     // 0: not counted
   std::array<int64_t, ProfileCounters::kMost> counts = {};
 };
 

@@ -31,31 +31,34 @@ void Session::Impl::end_at(uint32_t program, const ModelTables::ScheduledCommand
   ends[program][engine][command.index] = end;
   time->finish(engine, end);
   event->start_cycles = start;
-  event->cycles = end - start;
+  event->cycles.all = end - start;
 }
+
+// Of a copy, which computes nothing.
+static CommandCycles copied(int64_t cycles) { return {cycles, 0, cycles}; }
 
 Status Session::Impl::run_in_virtual_time(uint32_t program, const ModelTables::ScheduledCommand& command,
                                           StagePlan& plan, const Step& step, const Context& context,
                                           ::aipu::runtime::Call call, TraceEvent* event) {
   const int64_t start = ready_at(program, command);
-  int64_t end = start, cycles = 0;
+  int64_t end = start;
   if (command.engine == fb::Engine::kHost) {
     const VirtualTime::Scope scope(*time, start + time->host_cycles());
     AIPU_RETURN_IF_ERROR(carry_out(program, command, plan, step, context, call, &event->threads));
     end = scope.end();
     if (items(items(root.programs())[program]->host())[command.index]->op() == fb::HostOp::kBindSymbols) bound_at = end;
   } else {
-    call.cycles = &cycles;
+    call.cycles = &event->cycles;
     call.bytes = event->bytes;
     AIPU_RETURN_IF_ERROR(carry_out(program, command, plan, step, context, call, &event->threads));
     // Who needs no kernel gets zeros, a fill. A copy has its width and how often.
     const bool fills = command.engine == fb::Engine::kTec && step.left_out;
-    if (fills) cycles = copy_cycles(*state.backend, backend_session, 1, call.bytes);
+    if (fills) event->cycles = copied(copy_cycles(*state.backend, backend_session, 1, call.bytes));
     if (command.engine == fb::Engine::kDma) {
-      cycles = copy_cycles(*state.backend, backend_session, static_cast<int64_t>(call.words[3]),
-                           static_cast<int64_t>(call.words[2]));
+      event->cycles = copied(copy_cycles(*state.backend, backend_session, static_cast<int64_t>(call.words[3]),
+                                         static_cast<int64_t>(call.words[2])));
     }
-    end = start + std::max<int64_t>(cycles, 0);
+    end = start + std::max<int64_t>(event->cycles.all, 0);
   }
   end_at(program, command, start, end, event);
   return {};

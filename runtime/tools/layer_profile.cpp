@@ -5,7 +5,6 @@
 #include <map>
 #include <tuple>
 
-#include "runtime/base/npu_timing.h"
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
 
@@ -16,6 +15,8 @@ using Row = runtime::Session::ProfileRow;
 
 // The least width of a column of counts.
 constexpr size_t kColumn = 14;
+// A layer that takes more than this of the larger of its parts waits.
+constexpr double kOverlapped = 1.1;
 
 std::string padded(const std::string& text) {
   return std::string(text.size() < kColumn ? kColumn - text.size() : 0, ' ') + text + " ";
@@ -122,21 +123,30 @@ struct CycleLayer {
   int64_t cycles = 0;
 };
 
+int64_t larger_part(const CycleLayer& layer) { return std::max(layer.row.compute_cycles, layer.row.dma_cycles); }
+
+// What it would not be faster without: the larger of its parts, where the rest is overlapped.
 std::string_view bound_of(const CycleLayer& layer) {
-  constexpr npu_timing::Figures kFigures = npu_timing::kX2;
-  const double moving = static_cast<double>(layer.row.bytes) / kFigures.global_bytes_per_cycle;
-  return moving >= 0.9 * static_cast<double>(layer.cycles) ? "memory" : layer.row.engine;
+  if (larger_part(layer) < 0) return layer.row.engine;
+  if (static_cast<double>(layer.cycles) > kOverlapped * static_cast<double>(larger_part(layer))) return "waits";
+  return layer.row.compute_cycles >= layer.row.dma_cycles ? "compute" : "dma";
 }
+
+std::string counted(int64_t cycles) { return cycles < 0 ? "-" : std::to_string(cycles); }
 
 std::string cycle_line(const CycleLayer& layer, double all_cycles) {
   const auto cycles = static_cast<double>(std::max<int64_t>(layer.cycles, 1));
   const double bytes = static_cast<double>(layer.row.bytes) / cycles;
-  char buffer[128];
-  std::snprintf(buffer, sizeof buffer, "%12lld %12lld %6s %8.1f %8.1f %6s %-6s ",
+  char ratio[32] = "-";
+  if (larger_part(layer) > 0)
+    std::snprintf(ratio, sizeof ratio, "%.2f",
+                  static_cast<double>(layer.cycles) / static_cast<double>(larger_part(layer)));
+  char buffer[160];
+  std::snprintf(buffer, sizeof buffer, "%12lld %12lld %6s %8.1f %8.1f %12s %12s %6s %-7s ",
                 static_cast<long long>(layer.row.start_cycles), static_cast<long long>(layer.cycles),
                 percent(static_cast<double>(layer.cycles), all_cycles).c_str(),
-                static_cast<double>(layer.row.operations) / cycles, bytes,
-                percent(bytes, npu_timing::kX2.global_bytes_per_cycle).c_str(), std::string(bound_of(layer)).c_str());
+                static_cast<double>(layer.row.operations) / cycles, bytes, counted(layer.row.compute_cycles).c_str(),
+                counted(layer.row.dma_cycles).c_str(), ratio, std::string(bound_of(layer)).c_str());
   return str_cat(buffer, layer.row.engine, " ", shortened(layer.row.name),
                  layer.row.threads > 1 ? str_cat(" x", layer.row.threads) : "", "  ", shortened(layer.row.origin),
                  "\n");
@@ -148,7 +158,8 @@ std::string cycle_json(const CycleLayer& layer) {
                  ", \"nodes\": ", json_string(shortened(layer.row.origin)), ", \"command\": ", layer.row.command,
                  ", \"tecs\": ", layer.row.threads, ", \"start_cycles\": ", layer.row.start_cycles,
                  ", \"cycles\": ", layer.cycles, ", \"operations\": ", layer.row.operations,
-                 ", \"bytes\": ", layer.row.bytes, ", \"bound\": ", json_string(bound_of(layer)), "}");
+                 ", \"bytes\": ", layer.row.bytes, ", \"compute_cycles\": ", layer.row.compute_cycles,
+                 ", \"dma_cycles\": ", layer.row.dma_cycles, ", \"bound\": ", json_string(bound_of(layer)), "}");
 }
 
 }  // namespace
@@ -167,6 +178,12 @@ LayerProfile cycle_profile(const std::vector<Row>& rows, int64_t makespan, bool 
     layer.cycles += row.cycles;
     layer.row.operations += row.operations;
     layer.row.bytes += row.bytes;
+    if (row.compute_cycles < 0 || layer.row.compute_cycles < 0) {
+      layer.row.compute_cycles = layer.row.dma_cycles = -1;
+    } else {
+      layer.row.compute_cycles += row.compute_cycles;
+      layer.row.dma_cycles += row.dma_cycles;
+    }
   }
   if (by_cycles) {
     std::stable_sort(layers.begin(), layers.end(),
@@ -174,8 +191,8 @@ LayerProfile cycle_profile(const std::vector<Row>& rows, int64_t makespan, bool 
   }
   LayerProfile profile;
   char head[160];
-  std::snprintf(head, sizeof head, "%12s %12s %6s %8s %8s %6s %-6s %s\n", "start", "cycles", "run", "op/cycle",
-                "B/cycle", "memory", "bound", "engine, kernel and ONNX nodes");
+  std::snprintf(head, sizeof head, "%12s %12s %6s %8s %8s %12s %12s %6s %-7s %s\n", "start", "cycles", "run",
+                "op/cycle", "B/cycle", "compute", "dma", "of it", "bound", "engine, kernel and ONNX nodes");
   profile.text = head;
   std::map<std::string_view, int64_t> engines;
   size_t small = 0;

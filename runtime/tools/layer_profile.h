@@ -22,8 +22,9 @@ LayerProfile layer_profile(const std::vector<runtime::Session::ProfileRow>& rows
                            bool all, const std::vector<CountedEvent>& events = {});
 
 // The same of one run in virtual time (SessionOptions::cycles): begin and end of each command in cycles, its share of
-// the run, operations per cycle, bytes of its tensors per cycle beside what the NPU's memory moves, and what bounds it:
-// the memory where moving each byte once takes at least nine tenths of its cycles, else its engine. `makespan`: of the
+// the run, operations and bytes of its tensors per cycle, what its instructions and its DMA transfers would take alone,
+// how much more than the larger of these it takes, and what bounds it: compute or dma, that larger one; where it takes
+// more than 1.1 of that, what it waits for between them (waits). The engine where no more is known. `makespan`: of the
 // whole run, in which engines overlap.
 LayerProfile cycle_profile(const std::vector<runtime::Session::ProfileRow>& rows, int64_t makespan, bool by_cycles,
                            bool all);

@@ -383,7 +383,14 @@ def test_page_of_the_npu(model):
     assert result["layers"]["cycles"]["total"] > 0 and "tec" in result["layers"]["cycles"]
     assert sum(row["operations"] for row in result["layers"]["rows"]) >= 2 * 2 * 64 * 64
     told = {"machine": {"cpu": "c", "cpus": 1, "target": "t", "system": "s"}, "results": [result]}
-    check_page(_page.page(told), "cycles", "distribution")
+    text = _page.page(told)
+    check_page(text, "cycles", "distribution")
+    assert "of the larger" in text and "GFLOP/s" not in text
+    rows = result["layers"]["rows"]
+    assert all(
+        "median_us" not in row and row["cycles"] >= max(row["compute_cycles"], row["dma_cycles"]) for row in rows
+    )
+    assert any(row["compute_cycles"] > 0 and row["bound"] in ("compute", "dma", "waits") for row in rows)
 
 
 CHECK = """<script>

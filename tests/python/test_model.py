@@ -133,6 +133,11 @@ def test_virtual_time(tmp_path, backend):
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     starts = {event["id"]: event for event in events if event["ph"] == "s"}
     ends = {event["id"]: event for event in events if event["ph"] == "f"}
+    args = [event["args"] for event in events if event["ph"] == "X" and event["pid"] == 2]
+    told = {(row.cycles, row.compute_cycles, row.dma_cycles) for row in rows if row.cycles}
+    assert told <= {(a.get("cycles"), a.get("compute_cycles"), a.get("dma_cycles")) for a in args}
+    assert kernel.cycles >= max(kernel.compute_cycles, kernel.dma_cycles) > 0
+    assert all((row.compute_cycles, row.dma_cycles) == (0, row.cycles) for row in copies)
     assert len(starts) >= 2 and starts.keys() == ends.keys() and {e["pid"] for e in starts.values()} == {1, 2}
     assert all(starts[key]["ts"] <= ends[key]["ts"] for key in starts)
     assert aipu.load(tmp_path / "m.aipu.bin", backend=backend).session().cycles is None

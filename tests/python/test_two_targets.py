@@ -62,6 +62,47 @@ def test_what_only_the_host_takes(tmp_path):
     assert {row.name for row in copies} == {"copy to host", "copy from host"}
 
 
+@pytest.mark.parametrize("coordinates", ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("by", ["scales", "sizes"])
+def test_resize_of_known_shapes_needs_no_float64(tmp_path, mode, coordinates, by):
+    """Positions are float64, which the NPU lacks: they are worked out when converting, to the same numbers."""
+    given = [1, 1, 1.7, 0.6] if by == "scales" else [1, 3, 11, 9]
+    model = {
+        "nodes": [
+            node(
+                "Resize",
+                ["x", "", "s"] if by == "scales" else ["x", "", "", "s"],
+                ["y"],
+                mode=mode,
+                coordinate_transformation_mode=coordinates,
+                exclude_outside=int(mode == "cubic"),
+            )
+        ],
+        "inputs": [("x", "float32", (1, 3, 8, 13))],
+        "outputs": [("y", "float32", (1, 3, 13, 7) if by == "scales" else given)],
+        "constants": {"s": np.array(given, "f" if by == "scales" else "int64")},
+    }
+    device, host = both_ways(tmp_path, **model)
+    session = device.session(profile=True)
+    x = np.random.default_rng(5).standard_normal((1, 3, 8, 13)).astype("f")
+    np.testing.assert_array_equal(session.run({"x": x})["y"], host.run({"x": x})["y"])
+    assert not [row for row in session.profile() if row.engine == "host" and row.name.startswith("h0")]
+
+
+def test_resize_of_an_extent_that_only_a_run_knows(tmp_path):
+    model = {
+        "nodes": [node("Resize", ["x", "", "s"], ["y"], mode="linear")],
+        "inputs": [("x", "float32", (1, 3, "H", 13))],
+        "outputs": [("y", "float32", (1, 3, "h", 26))],
+        "constants": {"s": np.array([1, 1, 2, 2], "f")},
+    }
+    device, host = both_ways(tmp_path, **model)
+    for height in (1, 5, 8):
+        x = np.random.default_rng(height).standard_normal((1, 3, height, 13)).astype("f")
+        np.testing.assert_allclose(device.run({"x": x})["y"], host.run({"x": x})["y"], rtol=1e-6, atol=1e-6)
+
+
 def test_virtual_time_has_no_microseconds_of_the_host(tmp_path):
     path = convert(tmp_path, **DOUBLES)
     session = aipu.load(path).session(profile=True, cycles=True)

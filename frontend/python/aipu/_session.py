@@ -21,7 +21,10 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 
 class ProfileRow(NamedTuple):
-    """One command of a profiled run; times in seconds, and in cycles of the NPU with ``session(cycles=True)``."""
+    """One command of a profiled run; times in seconds, and in cycles of the NPU with ``session(cycles=True)``.
+
+    compute_cycles and dma_cycles are what its instructions and its DMA transfers would take alone, of those cycles.
+    """
 
     engine: str
     name: str
@@ -31,6 +34,8 @@ class ProfileRow(NamedTuple):
     duration: float
     start_cycles: Optional[int] = None
     cycles: Optional[int] = None
+    compute_cycles: Optional[int] = None
+    dma_cycles: Optional[int] = None
 
 
 class Session:
@@ -233,7 +238,8 @@ class Session:
     def layers(self) -> List[Dict[str, Any]]:
         """The medians over all runs so far of each command, in the order of execution, as ``aipubench --layers --json``
         has them: engine, kernel, nodes, command, threads, median_us, operations, bytes; needs
-        ``session(profile=True)``.
+        ``session(profile=True)``. With ``session(cycles=True)`` of an NPU the sums in cycles instead: tecs,
+        start_cycles, cycles, compute_cycles, dma_cycles, bound.
         """
         self._check_profiled()
         return json.loads(self._native.layers())

@@ -3,6 +3,7 @@
 // without its code counts (operations, bytes).
 #include <cstddef>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "codegen/timing/count_by_shapes.h"
@@ -67,7 +68,7 @@ int open(void* module, const aipu_backend_services*, void** session, aipu_backen
 }
 void close(void*) {}
 
-int64_t cycles_of(const EstimateModule& module, const aipu_backend_launch& launch) {
+tir::CycleEstimate estimate_of(const EstimateModule& module, const aipu_backend_launch& launch) {
   const EstimateModule::Kernel& kernel = module.kernels[launch.kernel];
   const uint32_t tecs = std::min(launch.max_tecs, module.tec_count);
   std::vector<std::optional<int64_t>> arguments;
@@ -75,14 +76,18 @@ int64_t cycles_of(const EstimateModule& module, const aipu_backend_launch& launc
     arguments.push_back(kernel.is_number[i] ? std::optional(static_cast<int64_t>(launch.words[i])) : std::nullopt);
   }
   const auto counters = tir::count_by_shapes(kernel.counting, static_cast<int>(tecs), arguments);
-  if (!counters.ok()) return module.costs->commands.launch_cycles(launch.operations, launch.bytes, tecs);
-  return npu_timing::Figures::whole(tir::estimate(kernel.counting, *counters).cycles);
+  if (counters.ok()) return tir::estimate(kernel.counting, *counters);
+  const npu_timing::Figures& figures = module.costs->commands;
+  tir::CycleEstimate estimate;
+  estimate.cycles = static_cast<double>(figures.launch_cycles(launch.operations, launch.bytes, tecs));
+  std::tie(estimate.compute_cycles, estimate.dma_cycles) = figures.launch_parts(launch.operations, launch.bytes, tecs);
+  return estimate;
 }
 
 int launch(void* session, const aipu_backend_launch* launch, aipu_backend_error* error) {
   return end_exceptions(error, [&]() -> Status {
     const bool counts = launch->struct_bytes > offsetof(aipu_backend_launch, cycles) && launch->cycles != nullptr;
-    if (counts) *launch->cycles = cycles_of(*static_cast<const EstimateModule*>(session), *launch);
+    if (counts) tell_cycles(estimate_of(*static_cast<const EstimateModule*>(session), *launch), *launch);
     return {};
   });
 }

@@ -148,7 +148,7 @@ Status run_kernel(InterpSession& session, const aipu_backend_launch& launch) {
   counters.bytes = session.counters.size() * sizeof(int64_t);
   session.arguments.push_back(counters);
   AIPU_RETURN_IF_ERROR(tir::interpret_all(*counting->program, tecs, session.arguments, options));
-  *launch.cycles = npu_timing::Figures::whole(tir::estimate(counting->kernel, session.counters).cycles);
+  tell_cycles(tir::estimate(counting->kernel, session.counters), launch);
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "codegen/targets/target.h"
+#include "codegen/timing/timing_model.h"
 #include "runtime/backends/backend_api.h"
 #include "runtime/base/guarded.h"
 
@@ -35,6 +36,14 @@ inline std::optional<tir::CostFigures> costs_of(const aipu_backend_model& model)
     return tir::CostFigures::from({model.cost_figures, model.cost_figure_count});
   const auto target = tir::find_target(model.target);  // of a file that does not say them
   return target.ok() ? target->costs : std::nullopt;
+}
+
+// To who asked for them.
+inline void tell_cycles(const tir::CycleEstimate& estimate, const aipu_backend_launch& launch) {
+  *launch.cycles = npu_timing::Figures::whole(estimate.cycles);
+  if (launch.struct_bytes <= offsetof(aipu_backend_launch, dma_cycles) || launch.dma_cycles == nullptr) return;
+  *launch.compute_cycles = npu_timing::Figures::whole(estimate.compute_cycles);
+  *launch.dma_cycles = npu_timing::Figures::whole(estimate.dma_cycles);
 }
 
 }  // namespace aipu::runtime

@@ -164,8 +164,12 @@ Status Queue::launch(const aipu_device_command& command) {
   AIPU_RETURN_IF_ERROR(
       cores->launch({module.native.entry(command.kernel), words.data(), tecs, kernel.lsram_bytes, kernel.shared_bytes,
                      reinterpret_cast<aipu_fault_record*>(command.fault), command.running}));
-  if (command.cycles != nullptr)
+  if (command.cycles != nullptr) {
+    const auto [compute, dma] = module.figures.launch_parts(command.operations, command.bytes, tecs);
     *command.cycles = module.figures.launch_cycles(command.operations, command.bytes, tecs);
+    if (command.compute_cycles != nullptr) *command.compute_cycles = npu_timing::Figures::whole(compute);
+    if (command.dma_cycles != nullptr) *command.dma_cycles = npu_timing::Figures::whole(dma);
+  }
   return {};
 }
 

@@ -5,6 +5,7 @@
     tests/bench/npu/cycles.py layers NAME          # one line per layer of a model
     tests/bench/npu/cycles.py page [NAME...]       # models layer by layer on several targets: MODELS.md
     tests/bench/npu/cycles.py estimate NAME...     # what shapes alone tell beside the count, kernel by kernel
+    tests/bench/npu/cycles.py check [NAME...]      # fails where a layer waits, or shapes tell another sum than a run
     tests/bench/npu/cycles.py kernels              # those of user_kernels.py: in place, staged by hand, S.stage
 
 AIPU_BUILD_DIR is the build whose programs convert and run (default: build/release). Runs are counted by the interpreter
@@ -26,11 +27,17 @@ BUILD = pathlib.Path(os.environ.get("AIPU_BUILD_DIR", ROOT / "build/release"))
 TARGET = "X2_1204"
 TARGETS = ("X2_1204", "X2_1204MP3", "X3P_1304MP2")
 # Multiply-adds of a TEC in a cycle: a vector of 256 bits.
-PEAK = {"float32": 8, "int8": 32}
+PEAK = {"float32": 8, "float16": 16, "int8": 32}
+# Layers that take more than this of the larger of their computation and their transfers are not overlapped.
+OVERLAPPED = 1.1
+OVERLAPPING = ("resnet18_int8", "resnet18_fp16")
+# How far the sum that shapes tell may be from the count.
+EXACT = 0.1
 CHAIN = 262144  # elements
 # Of the project's models: the input's shape, and what the products are of.
 MODELS = {
     "resnet18_int8": ("input=1x3x224x224", "int8"),
+    "resnet18_fp16": ("input=1x3x224x224", "float16"),
     "resnet18": ("input=1x3x224x224", "float32"),
     "mobilenet_v2": ("input=1x3x224x224", "float32"),
     "sample_cnn": ("image=1x3x32x32", "float32"),
@@ -38,7 +45,7 @@ MODELS = {
     "yolo_v5n": ("images=1x3x640x640", "float32"),
     "lstm_acoustic": ("features=1x100x80", "float32"),
 }
-PAGE = ("resnet18_int8", "resnet18", "mobilenet_v2", "bert2", "yolo_v5n", "lstm_acoustic")
+PAGE = ("resnet18_int8", "resnet18_fp16", "resnet18", "mobilenet_v2", "bert2", "yolo_v5n", "lstm_acoustic")
 
 
 def tool(name, *arguments):
@@ -56,6 +63,22 @@ def write_chain(path, elements=CHAIN):
     write_model(str(path), nodes, [("a", "float32", shape), ("b", "float32", shape)], [("y", "float32", shape)])
 
 
+def write_half(path):
+    """ResNet-18 with all weights and activations in float16."""
+    import onnx
+    from onnx import numpy_helper
+
+    tool("aipu-make-model", "resnet18", "-o", path)
+    model = onnx.load(path)
+    for tensor in model.graph.initializer:
+        if tensor.data_type == onnx.TensorProto.FLOAT:
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype("float16"), tensor.name))
+    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT:
+            value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    onnx.save(model, path)
+
+
 def layers_of(name, folder, target=TARGET, backends=("interp",)):
     """The layers of a run of a model at its fixed shape, by each of the back ends."""
     onnx, binary, result = (pathlib.Path(folder) / f"{name}{end}" for end in (".onnx", ".bin", ".json"))
@@ -63,7 +86,10 @@ def layers_of(name, folder, target=TARGET, backends=("interp",)):
     if name == "chain":
         write_chain(onnx)
     else:
-        tool("aipu-make-model", name, "-o", onnx)
+        if name == "resnet18_fp16":
+            write_half(onnx)
+        else:
+            tool("aipu-make-model", name, "-o", onnx)
         shape = [part for text in MODELS[name][0].split(",") for part in ("--shape", text)]
     tool("aipugb", onnx, "-o", binary, "--target", target, *shape)
     found = []
@@ -73,13 +99,12 @@ def layers_of(name, folder, target=TARGET, backends=("interp",)):
     return found
 
 
-def facts_of(target):
-    """TECs in all, and bytes per cycle that they move together."""
+def tecs_of(target):
+    """TECs in all."""
     text = tool("aipugb", "--targets")
     row = re.search(rf"^{re.escape(target)}:.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL).group()
     cores = re.search(r"in each of (\d+) cores", row)
-    tecs = int(re.search(r"(\d+) tec for launches", row).group(1)) * (int(cores.group(1)) if cores else 1)
-    return tecs, float(re.search(r"at (\d+) bytes per cycle", row).group(1))
+    return int(re.search(r"(\d+) tec for launches", row).group(1)) * (int(cores.group(1)) if cores else 1)
 
 
 def utilisation(layer, kind, tecs=4):
@@ -97,14 +122,17 @@ def models(names):
 
 
 def layers(name):
-    print("| kernel | cycles | multiply-adds of the peak | bytes per cycle | bound by |\n| -- | -: | -: | -: | -- |")
+    print("| kernel | cycles | compute | DMA | of the larger | multiply-adds of the peak | bound by |")
+    print("| -- | -: | -: | -: | -: | -: | -- |")
     with tempfile.TemporaryDirectory() as folder:
         for layer in layers_of(name, folder)[0]:
             share = (
                 f"{100 * utilisation(layer, MODELS[name][1]):.1f} %" if layer["operations"] and name in MODELS else ""
             )
-            rate = layer["bytes"] / max(layer["cycles"], 1)
-            print(f"| {layer['kernel']} | {layer['cycles']:,} | {share} | {rate:.1f} | {layer['bound']} |")
+            print(
+                f"| {layer['kernel']} | {layer['cycles']:,} | {layer['compute_cycles']:,} | {layer['dma_cycles']:,} | "
+                f"{of_larger(layer):.2f} | {share} | {layer['bound']} |"
+            )
 
 
 def what_of(layer):
@@ -114,17 +142,16 @@ def what_of(layer):
     return f"{template} {node.group(1).lstrip('/')}" if node else template
 
 
-def bound_of(layer, rate):
-    """What a layer cannot be faster than without being another one: memory, or the TECs' code."""
-    return "memory" if layer["bytes"] >= 0.9 * rate * layer["cycles"] else layer["engine"]
+def of_larger(layer):
+    return layer["cycles"] / max(layer["compute_cycles"], layer["dma_cycles"], 1)
 
 
 HEAD = """# Models on NPUs, layer by layer
 
-By `tests/bench/npu/cycles.py page > tests/bench/npu/MODELS.md`: batch 1, cycles by the timing model from shapes, share
-of the peak (of a native multiply-add per TEC and cycle), and what bounds a layer: `tec`, the code of the TECs with the
-transfers that it waits for, or `memory`, where the bytes of its tensors take 90 % of the cycles. Commands of one layer
-that share its name are one line.
+By `tests/bench/npu/cycles.py page > tests/bench/npu/MODELS.md`: batch 1, cycles by the timing model from shapes; what
+the instructions of a layer and its DMA transfers would take alone, the share of the peak (of a native multiply-add per
+TEC and cycle), and what bounds it: `compute` or `dma`, the larger of the two, or `waits`, where it takes more than 1.1
+of that. Commands of one layer that share its name are one line, share and bound those of the longest.
 """
 
 
@@ -133,28 +160,28 @@ def page(names):
 
     Nothing is run: shapes tell the cycles.
     """
-    facts = {target: facts_of(target) for target in TARGETS}
+    facts = {target: tecs_of(target) for target in TARGETS}
     if not names:
         print(HEAD)
     for name in names or PAGE:
         kind = MODELS[name][1]
         rows = {}
         totals = {}
-        for target, (tecs, rate) in facts.items():
+        for target, tecs in facts.items():
             with tempfile.TemporaryDirectory() as folder:
                 (layers,) = layers_of(name, folder, target, ["estimate"])
             totals[target] = {key: sum(layer[key] for layer in layers) for key in ("operations", "cycles")}
             for layer in layers:
                 share = f"{100 * utilisation(layer, kind, tecs):.0f} %" if layer["operations"] else ""
                 cells = rows.setdefault(what_of(layer), {}).setdefault(target, [])
-                cells.append((layer["cycles"], share, bound_of(layer, rate)))
+                cells.append((layer["cycles"], layer["compute_cycles"], layer["dma_cycles"], share, layer["bound"]))
         print(f"## {name}\n\nInputs {MODELS[name][0].replace(',', ', ')}.\n")
-        print("| layer | " + " | ".join(f"{t} | peak | bound" for t in TARGETS) + " |")
-        print("| -- |" + " -: | -: | -- |" * len(TARGETS))
+        print("| layer | " + " | ".join(f"{t} | compute | DMA | peak | bound" for t in TARGETS) + " |")
+        print("| -- |" + " -: | -: | -: | -: | -- |" * len(TARGETS))
         for what, cells in rows.items():
             print(f"| {what} | " + " | ".join(cell_of(cells.get(target, [])) for target in TARGETS) + " |")
         sums = [
-            f"{totals[t]['cycles']:,} | {100 * utilisation(totals[t], kind, facts[t][0]):.0f} % | " for t in TARGETS
+            f"{totals[t]['cycles']:,} | | | {100 * utilisation(totals[t], kind, facts[t]):.0f} % | " for t in TARGETS
         ]
         print(f"| all | {' | '.join(sums)} |\n", flush=True)
 
@@ -162,22 +189,50 @@ def page(names):
 def cell_of(commands):
     """Those of one layer: the cycles of all, the share and the bound of the longest."""
     if not commands:
-        return " | | "
-    _, share, bound = max(commands)
-    return f"{sum(cycles for cycles, *_ in commands):,} | {share} | {bound}"
+        return " | | | | "
+    *_, share, bound = max(commands)
+    sums = [sum(command[i] for command in commands) for i in range(3)]
+    return f"{' | '.join(f'{cycles:,}' for cycles in sums)} | {share} | {bound}"
+
+
+def counted_and_told(name):
+    with tempfile.TemporaryDirectory() as folder:
+        return layers_of(name, folder, backends=("interp", "estimate"))
+
+
+def distance(counted, told):
+    """Of the sum that shapes tell from that of the count."""
+    whole, by_shapes = (sum(layer["cycles"] for layer in layers) for layers in (counted, told))
+    return by_shapes / whole - 1
 
 
 def estimate(names):
     for name in names:
-        with tempfile.TemporaryDirectory() as folder:
-            counted, told = layers_of(name, folder, backends=("interp", "estimate"))
+        counted, told = counted_and_told(name)
         print(f"| kernel of {name} | counted | by shapes | off |\n| -- | -: | -: | -: |")
         for a, b in zip(counted, told):
-            print(
-                f"| {a['kernel']} | {a['cycles']:,} | {b['cycles']:,} | {100 * (b['cycles'] / a['cycles'] - 1):.1f} % |"
-            )
+            print(f"| {a['kernel']} | {a['cycles']:,} | {b['cycles']:,} | {100 * distance([a], [b]):.1f} % |")
         whole = [sum(layer["cycles"] for layer in layers) for layers in (counted, told)]
-        print(f"| all | {whole[0]:,} | {whole[1]:,} | {100 * (whole[1] / whole[0] - 1):.1f} % |\n", flush=True)
+        print(f"| all | {whole[0]:,} | {whole[1]:,} | {100 * distance(counted, told):.1f} % |\n", flush=True)
+
+
+def check(names):
+    """Whether every layer of OVERLAPPING overlaps its transfers with its computation, and shapes tell what a run
+    counts.
+    """
+    problems = []
+    for name in names or [*OVERLAPPING, "bert2"]:
+        counted, told = counted_and_told(name)
+        waiting = [layer for layer in counted if of_larger(layer) > OVERLAPPED and name in OVERLAPPING]
+        worst = max(counted, key=of_larger)
+        off = distance(counted, told)
+        print(f"{name}: {len(counted)} commands, at most {of_larger(worst):.2f} of the larger of computation and DMA")
+        print(f"{name}: shapes tell {100 * off:+.2f} % of the count", flush=True)
+        problems += [f"{name}: {layer['kernel']} takes {of_larger(layer):.2f}" for layer in waiting]
+        if abs(off) > EXACT:
+            problems.append(f"{name}: shapes tell {100 * off:+.1f} %")
+    if problems:
+        raise SystemExit("\n".join(problems))
 
 
 def user_kernel_cases():
@@ -218,7 +273,7 @@ def kernels():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for command in ("models", "page"):
+    for command in ("models", "page", "check"):
         commands.add_parser(command).add_argument("names", nargs="*", choices=[*MODELS, "chain", []], metavar="NAME")
     commands.add_parser("estimate").add_argument("names", nargs="+", choices=[*MODELS, "chain"], metavar="NAME")
     commands.add_parser("layers").add_argument("name", choices=[*MODELS, "chain"], metavar="NAME")
@@ -229,7 +284,7 @@ def main():
     elif options.command == "kernels":
         kernels()
     else:
-        {"models": models, "page": page, "estimate": estimate}[options.command](options.names)
+        {"models": models, "page": page, "estimate": estimate, "check": check}[options.command](options.names)
 
 
 if __name__ == "__main__":

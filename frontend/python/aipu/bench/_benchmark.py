@@ -32,7 +32,8 @@ _NO_ROWS = "--batch {}: the model has no axis of samples that all inputs and out
 class Layers:
     """Where the time of a run goes: a row per command (engine, kernel, nodes, median_us, operations, bytes, ...);
     what the machine can do, measured in the same process (fp32 operations and bytes from memory, per second); the
-    cycles of a run on the NPU, of each of its engines and in all ("total"), where there is a model of it.
+    cycles of a run on the NPU, of each of its engines and in all ("total"), where there is a model of it: rows are in
+    cycles then (cycles, compute_cycles, dma_cycles, bound), as the time of this machine says nothing.
     """
 
     rows: List[Dict[str, Any]]
@@ -216,6 +217,10 @@ class Bench:
     def layers(self, seconds: float = 0.5, clock: Callable[[], float] = time.perf_counter) -> Layers:
         """Where the time of a run goes, in a session that keeps a profile."""
         feed = self.samples.feed((0, self.batch))
+        peaks = _native.machine_peak(self.threads)
+        rows, cycles = self._cycles(feed)
+        if cycles:
+            return Layers(rows, *peaks, cycles)
         session = self.model.session(threads=self.threads, profile=True)
         try:
             end = clock() + seconds
@@ -225,21 +230,20 @@ class Bench:
             rows = session.layers()
         finally:
             session.close()
-        operations, bytes_ = _native.machine_peak(self.threads)
-        return Layers(rows, operations, bytes_, self._cycles(feed))
+        return Layers(rows, *peaks, {})
 
-    def _cycles(self, feed: Mapping[str, np.ndarray]) -> Dict[str, int]:
-        """By engine and in all; {} where nobody counts cycles."""
+    def _cycles(self, feed: Mapping[str, np.ndarray]) -> Tuple[List[Dict[str, Any]], Dict[str, int]]:
+        """Rows in cycles, and the cycles by engine and in all; nothing where nobody counts cycles."""
         session = self.model.session(threads=self.threads, profile=True, cycles=True)
         try:
             session.run(feed)
             if session.cycles is None:
-                return {}
+                return [], {}
             found: Dict[str, int] = {}
             for row in session.profile():
                 if row.cycles is not None:
                     found[row.engine] = found.get(row.engine, 0) + row.cycles
-            return {**found, "total": session.cycles}
+            return session.layers(), {**found, "total": session.cycles}
         finally:
             session.close()
 

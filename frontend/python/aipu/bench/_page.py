@@ -72,8 +72,13 @@ def _rates(row: Mapping[str, Any]) -> Tuple[float, float]:
     return (row["operations"] / seconds, row["bytes"] / seconds) if seconds > 0 else (0.0, 0.0)
 
 
+def _is_in_cycles(layers: Layers) -> bool:
+    """Whether rows are; results of older versions have the time of this machine beside cycles of the whole run."""
+    return bool(layers.cycles) and all("cycles" in row for row in layers.rows)
+
+
 def _roofline(layers: Optional[Layers]) -> str:
-    if layers is None or layers.peak_operations <= 0:
+    if layers is None or layers.peak_operations <= 0 or _is_in_cycles(layers):
         return ""
     points = []
     for row in layers.rows:
@@ -87,9 +92,44 @@ def _roofline(layers: Optional[Layers]) -> str:
     return _charts.figure("Roofline: layers under the peaks measured in this run", chart, "roofline")
 
 
+_TIME_HEADS = ("us", "time", "GFLOP/s", "of peak", "GB/s", "of memory")
+_CYCLE_HEADS = ("cycles", "of the run", "op/cycle", "compute", "DMA", "of the larger", "bound")
+
+
+def _in_time(row: Mapping[str, Any], layers: Layers, total: float) -> Tuple[Any, ...]:
+    """The cells of _TIME_HEADS."""
+    rates = _rates(row)
+    shares = (rates[0] / layers.peak_operations, rates[1] / layers.peak_bytes)
+    return (
+        (row["median_us"], f"{row['median_us']:,.1f}"),
+        (row["median_us"] / total, f"{100 * row['median_us'] / total:.1f} %"),
+        (rates[0], f"{rates[0] / 1e9:,.1f}"),
+        (shares[0], f"{100 * shares[0]:.0f} %"),
+        (rates[1], f"{rates[1] / 1e9:,.1f}"),
+        (shares[1], f"{100 * shares[1]:.0f} %"),
+    )
+
+
+def _in_cycles(row: Mapping[str, Any], layers: Layers, _: float) -> Tuple[Any, ...]:
+    """The cells of _CYCLE_HEADS. What is not known of a part is -1."""
+    cycles, parts = row["cycles"], (row["compute_cycles"], row["dma_cycles"])
+    rate = row["operations"] / max(cycles, 1)
+    ratio = cycles / max(parts) if max(parts) > 0 else 0.0
+    share = cycles / max(layers.cycles["total"], 1)
+    return (
+        (cycles, f"{cycles:,}"),
+        (share, f"{100 * share:.1f} %"),
+        (rate, f"{rate:,.1f}"),
+        *((part, f"{part:,}" if part >= 0 else "") for part in parts),
+        (ratio, f"{ratio:.2f}" if ratio else ""),
+        (None, _html.text(row["bound"])),
+    )
+
+
 def _layers(layers: Layers, prefix: str) -> str:
     """The table of layers, its roofline, and the nodes with links in both directions."""
-    total = sum(row["median_us"] for row in layers.rows) or 1.0
+    heads, cells = (_CYCLE_HEADS, _in_cycles) if _is_in_cycles(layers) else (_TIME_HEADS, _in_time)
+    total = sum(row.get("median_us", 0) for row in layers.rows) or 1.0
     places: Dict[str, List[int]] = {}
     for place, row in enumerate(layers.rows, 1):
         for name in _nodes_of(row):
@@ -97,23 +137,16 @@ def _layers(layers: Layers, prefix: str) -> str:
     ids = {name: f"{prefix}node{place}" for place, name in enumerate(places)}
     rows = []
     for place, row in enumerate(layers.rows, 1):
-        rates = _rates(row)
         links = ", ".join(f'<a href="#{ids[name]}">{_html.text(name)}</a>' for name in _nodes_of(row))
-        shares = (rates[0] / layers.peak_operations, rates[1] / layers.peak_bytes)
         rows.append(
             (
                 (float(place), str(place)),
-                (row["median_us"], f"{row['median_us']:,.1f}"),
-                (row["median_us"] / total, f"{100 * row['median_us'] / total:.1f} %"),
-                (rates[0], f"{rates[0] / 1e9:,.1f}"),
-                (shares[0], f"{100 * shares[0]:.0f} %"),
-                (rates[1], f"{rates[1] / 1e9:,.1f}"),
-                (shares[1], f"{100 * shares[1]:.0f} %"),
+                *cells(row, layers, total),
                 (None, f"<code>{_html.text(row['kernel'])}</code>"),
                 (None, links),
             )
         )
-    heads = ("#", "us", "time", "GFLOP/s", "of peak", "GB/s", "of memory", "kernel", "ONNX nodes")
+    heads = ("#", *heads, "kernel", "ONNX nodes")
     layer_ids = [f"{prefix}layer{place}" for place in range(1, len(rows) + 1)]
     table = _html.table(heads, rows, texts=0, sortable=True, ids=layer_ids)
     node_rows = []

@@ -1,0 +1,44 @@
+"""Layers of ResNet-18 on an NPU: their transfers go beside their computation."""
+
+import pathlib
+import re
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench/npu"))
+import cycles
+
+# Of the multiply-adds of the peak, what a layer of 3 x 3 windows reaches at least.
+LEAST = {"resnet18_int8": 0.45, "resnet18_fp16": 0.45}
+
+
+@pytest.fixture(scope="module", params=cycles.OVERLAPPING)
+def model(request, tmp_path_factory):
+    if request.param == "resnet18_fp16":
+        pytest.importorskip("onnx.numpy_helper")
+    folder = tmp_path_factory.mktemp("layers")
+    (layers,) = cycles.layers_of(request.param, folder, backends=("estimate",))
+    return request.param, layers
+
+
+def test_layers_take_the_larger_of_computation_and_transfers(model):
+    name, layers = model
+    assert len(layers) > 30
+    waiting = [(layer["kernel"], cycles.of_larger(layer)) for layer in layers if layer["bound"] == "waits"]
+    assert not waiting, name
+    for layer in layers:
+        assert cycles.of_larger(layer) <= cycles.OVERLAPPED and layer["cycles"] >= layer["compute_cycles"], layer
+
+
+def test_products_are_staged_and_busy(model):
+    name, layers = model
+    products = [layer for layer in layers if layer["operations"] > 1e6]
+    assert len(products) == 21
+    for layer in products:
+        assert re.search("_staged_product__", layer["kernel"]) and layer["dma_cycles"] > 0, layer["kernel"]
+    # 3 x 3 windows: all but the first layer, three of 1 x 1 and the last.
+    windows = [layer for layer in products[1:] if layer["operations"] > 1e8]
+    assert len(windows) == 16
+    kind = cycles.MODELS[name][1]
+    assert min(cycles.utilisation(layer, kind) for layer in windows) >= LEAST[name]
