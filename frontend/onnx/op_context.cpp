@@ -125,7 +125,8 @@ Attributes OpContext::pass_attributes(std::string_view canonical_op) {
   using Kind = OnnxAttribute::Kind;
   for (const auto& wanted : def->attributes) {
     const auto it = attributes.find(wanted.name);
-    if (it == attributes.end() || it->second.taken) continue;
+    // An own one is left, as any that nobody knows.
+    if (wanted.own || it == attributes.end() || it->second.taken) continue;
     switch (wanted.kind) {
       case AttributeKind::kInt:
         if (const auto* a = find(wanted.name, Kind::kInt)) out.set(wanted.name, a->i);

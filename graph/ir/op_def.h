@@ -33,6 +33,7 @@ struct AttributeDef {
   bool required = false;
   std::optional<AttributeValue> default_value;  // neither required nor default: optional
   AttributeAxes axes = AttributeAxes::kNone;
+  bool own = false;  // the graph's only: no model has it, an importer or a pass sets it
 };
 
 struct OperandDef {

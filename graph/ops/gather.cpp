@@ -5,7 +5,7 @@ namespace aipu::graph {
 namespace {
 
 // Given: a negative index is outside of the axis, too. Not in ONNX; for what other ops are made of.
-AttributeDef from_start() { return attr::optional("from_start", AttributeKind::kInt); }
+AttributeDef from_start() { return attr::own_optional("from_start", AttributeKind::kInt); }
 
 Status infer_gather(InferContext& ctx) {
   const TensorType& data = ctx.input(0);

@@ -151,7 +151,8 @@ OpDef constant_of_shape_op() {
   def.name = "ConstantOfShape";
   def.inputs = {optional_operand("shape", kIndex)};
   def.outputs = {operand("output", "*")};
-  def.attributes = {attr::optional("value", AttributeKind::kConstant), attr::optional("shape", AttributeKind::kShape)};
+  def.attributes = {attr::optional("value", AttributeKind::kConstant),
+                    attr::own_optional("shape", AttributeKind::kShape)};
   def.complete = complete_constant_of_shape;
   def.infer = infer_constant_of_shape;
   def.resolve = resolve_with({0}, resolve_wanted_shape);
@@ -165,8 +166,9 @@ OpDef range_op() {
   def.inputs = {optional_operand("start", kNumeric), optional_operand("limit", kNumeric),
                 optional_operand("delta", kNumeric), optional_operand("count", kIndex)};
   def.outputs = {operand("output", kNumeric)};
-  def.attributes = {attr::optional("start", AttributeKind::kShape), attr::optional("delta", AttributeKind::kShape),
-                    attr::optional("extent", AttributeKind::kShape), attr::optional("dtype", AttributeKind::kDType)};
+  def.attributes = {
+      attr::own_optional("start", AttributeKind::kShape), attr::own_optional("delta", AttributeKind::kShape),
+      attr::own_optional("extent", AttributeKind::kShape), attr::own_optional("dtype", AttributeKind::kDType)};
   def.traits = kFaults;
   def.infer = infer_range;
   def.resolve = [](Graph& graph, NodeId id) -> Status {
@@ -217,7 +219,7 @@ OpDef one_hot_op() {
   def.name = "OneHot";
   def.inputs = {operand("indices", kNumeric), optional_operand("depth", kNumeric), operand("values", "*")};
   def.outputs = {operand("output", "*")};
-  def.attributes = {attr::i("axis", -1), attr::optional("depth", AttributeKind::kShape)};
+  def.attributes = {attr::i("axis", -1), attr::own_optional("depth", AttributeKind::kShape)};
   def.complete = [](const Graph& graph, Node* node) {
     return complete_axis_attribute(node, "axis", graph.type(node->inputs[0]).rank() + 1);
   };
@@ -249,7 +251,7 @@ OpDef random_numbers_op() {
   def.inputs = {optional_operand("shape", kIndex)};
   def.outputs = {operand("numbers", "f")};
   def.attributes = {attr::s("distribution", "uniform"), attr::required("seed", AttributeKind::kInt),
-                    attr::optional("shape", AttributeKind::kShape)};
+                    attr::own_optional("shape", AttributeKind::kShape)};
   def.traits = kNotFoldable;
   def.infer = infer_random_numbers;
   def.verify = [](const Graph&, const Node& node) {

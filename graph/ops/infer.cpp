@@ -27,11 +27,16 @@ AttributeDef dtype(std::string name, DType value) {
 }
 AttributeDef optional(std::string name, AttributeKind kind) { return {std::move(name), kind, false, std::nullopt}; }
 AttributeDef required(std::string name, AttributeKind kind) { return {std::move(name), kind, true, std::nullopt}; }
-AttributeDef layout() { return s("layout", "NCHW"); }
+AttributeDef layout() { return own(s("layout", "NCHW")); }
 AttributeDef about(AttributeAxes axes, AttributeDef attribute) {
   attribute.axes = axes;
   return attribute;
 }
+AttributeDef own(AttributeDef attribute) {
+  attribute.own = true;
+  return attribute;
+}
+AttributeDef own_optional(std::string name, AttributeKind kind) { return own(optional(std::move(name), kind)); }
 }  // namespace attr
 
 OperandDef operand(std::string name, std::string types) { return {std::move(name), std::move(types), false, false}; }

@@ -25,6 +25,8 @@ AttributeDef optional(std::string name, AttributeKind kind);
 AttributeDef required(std::string name, AttributeKind kind);
 AttributeDef layout();  // "NCHW" or "NHWC", of kSpatial ops
 AttributeDef about(AttributeAxes axes, AttributeDef attribute);
+AttributeDef own(AttributeDef attribute);                         // AttributeDef::own
+AttributeDef own_optional(std::string name, AttributeKind kind);  // such as what resolve_operands sets
 }  // namespace attr
 
 OperandDef operand(std::string name, std::string types);

@@ -401,7 +401,8 @@ OpDef split_op() {
   def.inputs = {operand("input", "*"), optional_operand("split", kIndex)};
   def.outputs = {variadic_operand("outputs", "*")};
   def.attributes = {attr::about(AttributeAxes::kAxis, attr::i("axis", 0)),
-                    attr::optional("num_outputs", AttributeKind::kInt), attr::optional("split", AttributeKind::kShape)};
+                    attr::optional("num_outputs", AttributeKind::kInt),
+                    attr::own_optional("split", AttributeKind::kShape)};
   def.complete = complete_split;
   def.infer = infer_split;
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
@@ -420,9 +421,9 @@ OpDef slice_op() {
   def.inputs = {operand("data", "*"), optional_operand("starts", kIndex), optional_operand("ends", kIndex),
                 optional_operand("axes", kIndex), optional_operand("steps", kIndex)};
   def.outputs = {operand("output", "*")};
-  def.attributes = {attr::about(AttributeAxes::kPerAxis, attr::optional("starts", AttributeKind::kShape)),
-                    attr::about(AttributeAxes::kPerAxis, attr::optional("steps", AttributeKind::kInts)),
-                    attr::about(AttributeAxes::kPerAxis, attr::optional("extents", AttributeKind::kShape))};
+  def.attributes = {attr::about(AttributeAxes::kPerAxis, attr::own_optional("starts", AttributeKind::kShape)),
+                    attr::about(AttributeAxes::kPerAxis, attr::own_optional("steps", AttributeKind::kInts)),
+                    attr::about(AttributeAxes::kPerAxis, attr::own_optional("extents", AttributeKind::kShape))};
   def.infer = infer_slice;
   def.resolve = resolve_with({1, 2, 3, 4}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
     AIPU_ASSIGN_OR_RETURN(SliceGeometry g, slice_geometry(ctx));
@@ -443,7 +444,7 @@ OpDef pad_op() {
                 optional_operand("axes", kIndex)};
   def.outputs = {operand("output", "*")};
   def.attributes = {attr::s("mode", "constant"),
-                    attr::about(AttributeAxes::kPerEnd, attr::optional("pads", AttributeKind::kShape))};
+                    attr::about(AttributeAxes::kPerEnd, attr::own_optional("pads", AttributeKind::kShape))};
   def.infer = infer_pad;
   def.resolve = resolve_with({1, 3}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
     AIPU_ASSIGN_OR_RETURN(Shape pads, pad_amounts(ctx));

@@ -138,7 +138,7 @@ OpDef max_unpool_op() {
   def.outputs = {operand("output", "f")};
   def.attributes = {attr::required("kernel_shape", AttributeKind::kInts),
                     attr::optional("strides", AttributeKind::kInts), attr::optional("pads", AttributeKind::kInts),
-                    attr::optional("output_shape", AttributeKind::kShape)};
+                    attr::own_optional("output_shape", AttributeKind::kShape)};
   def.complete = complete_max_unpool;
   def.infer = infer_max_unpool;
   def.resolve = resolve_with({2}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {

@@ -122,7 +122,7 @@ OpDef recurrent_op(std::string name, int gates, std::vector<std::string> default
     def.inputs.push_back(optional_operand("P", "f"));
     def.outputs.push_back(optional_operand("Y_c", "f"));
     def.attributes.push_back(attr::i("input_forget", 0));
-    def.attributes.push_back(attr::i("rounds_state", 0));
+    def.attributes.push_back(attr::own(attr::i("rounds_state", 0)));
   }
   if (kind.name == "GRU") def.attributes.push_back(attr::i("linear_before_reset", 0));
   def.complete = [kind](const Graph& graph, Node* node) { return complete_recurrent(kind, graph, node); };

@@ -143,7 +143,7 @@ OpDef reduce_op(std::string name, const std::string& types = kNumeric) {
   def.inputs = {operand("data", types), optional_operand("axes", kIndex)};
   def.outputs = {operand("reduced", types)};
   def.attributes = {attr::i("keepdims", 1), attr::i("noop_with_empty_axes", 0),
-                    attr::about(AttributeAxes::kAxes, attr::optional("axes", AttributeKind::kInts))};
+                    attr::about(AttributeAxes::kAxes, attr::own_optional("axes", AttributeKind::kInts))};
   def.complete = complete_reduce;
   def.infer = infer_reduce;
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
@@ -189,7 +189,7 @@ OpDef top_k_op() {
   def.inputs = {operand("X", kNumeric), optional_operand("K", kIndex)};
   def.outputs = {operand("Values", kNumeric), operand("Indices", "i")};
   def.attributes = {attr::about(AttributeAxes::kAxis, attr::i("axis", -1)), attr::i("largest", 1), attr::i("sorted", 1),
-                    attr::optional("k", AttributeKind::kShape)};
+                    attr::own_optional("k", AttributeKind::kShape)};
   def.traits = kFaults | kAnyAxisOrder;
   def.complete = complete_axis("axis");
   def.infer = infer_top_k;
@@ -209,7 +209,7 @@ OpDef cumulative_op(std::string name) {
   def.inputs = {operand("x", kNumeric), optional_operand("axis", kIndex)};
   def.outputs = {operand("y", kNumeric)};
   def.attributes = {attr::i("exclusive", 0), attr::i("reverse", 0),
-                    attr::about(AttributeAxes::kAxis, attr::optional("axis", AttributeKind::kInt))};
+                    attr::about(AttributeAxes::kAxis, attr::own_optional("axis", AttributeKind::kInt))};
   def.infer = [](InferContext& ctx) -> Status {
     AIPU_RETURN_IF_ERROR(cum_sum_axis(ctx).status());
     return infer_same_as_input(ctx);

@@ -265,7 +265,7 @@ OpDef reshape_op() {
   OpDef def = one_operand("Reshape", kView | kTakesRounded, infer_reshape);
   def.inputs.push_back(optional_operand("shape", kIndex));
   def.attributes = {attr::i("allowzero", 0),
-                    attr::about(AttributeAxes::kViewAs, attr::optional("shape", AttributeKind::kShape))};
+                    attr::about(AttributeAxes::kViewAs, attr::own_optional("shape", AttributeKind::kShape))};
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
     AIPU_ASSIGN_OR_RETURN(Shape shape, reshape_extents(ctx));
     attributes->set("shape", std::move(shape));
@@ -286,7 +286,7 @@ OpDef flatten_op() {
 OpDef squeeze_op() {
   OpDef def = one_operand("Squeeze", kView | kTakesRounded, infer_squeeze);
   def.inputs.push_back(optional_operand("axes", kIndex));
-  def.attributes = {attr::optional("axes", AttributeKind::kInts)};
+  def.attributes = {attr::own_optional("axes", AttributeKind::kInts)};
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
     AIPU_ASSIGN_OR_RETURN(auto axes, squeeze_axes(ctx));
     attributes->set("axes", std::move(axes));
@@ -299,7 +299,7 @@ OpDef squeeze_op() {
 OpDef unsqueeze_op() {
   OpDef def = one_operand("Unsqueeze", kView | kTakesRounded, infer_unsqueeze);
   def.inputs.push_back(optional_operand("axes", kIndex));
-  def.attributes = {attr::optional("axes", AttributeKind::kInts)};
+  def.attributes = {attr::own_optional("axes", AttributeKind::kInts)};
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
     AIPU_ASSIGN_OR_RETURN(auto axes, unsqueeze_axes(ctx));
     attributes->set("axes", std::move(axes));
@@ -326,7 +326,7 @@ OpDef size_op() {
 OpDef expand_op() {
   OpDef def = one_operand("Expand", 0, infer_expand);
   def.inputs.push_back(optional_operand("shape", kIndex));
-  def.attributes = {attr::about(AttributeAxes::kPerAxis, attr::optional("shape", AttributeKind::kShape))};
+  def.attributes = {attr::about(AttributeAxes::kPerAxis, attr::own_optional("shape", AttributeKind::kShape))};
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
     AIPU_ASSIGN_OR_RETURN(const Shape wanted, shape_operand(ctx, 1, "shape"));
     const Shape shapes[2] = {ctx.input(0).shape, wanted};
@@ -347,7 +347,7 @@ OpDef expand_op() {
 OpDef tile_op() {
   OpDef def = one_operand("Tile", 0, infer_tile);
   def.inputs.push_back(optional_operand("repeats", kIndex));
-  def.attributes = {attr::about(AttributeAxes::kPerAxis, attr::optional("repeats", AttributeKind::kShape))};
+  def.attributes = {attr::about(AttributeAxes::kPerAxis, attr::own_optional("repeats", AttributeKind::kShape))};
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
     AIPU_ASSIGN_OR_RETURN(Shape repeats, tile_repeats(ctx));
     attributes->set("repeats", std::move(repeats));

@@ -266,9 +266,9 @@ OpDef resize_op() {
                     attr::i("antialias", 0),
                     attr::s("keep_aspect_ratio_policy", "stretch"),
                     attr::optional("axes", AttributeKind::kInts),
-                    attr::optional("sizes", AttributeKind::kShape),
-                    attr::optional("scales", AttributeKind::kFloats),
-                    attr::optional("roi", AttributeKind::kFloats),
+                    attr::own_optional("sizes", AttributeKind::kShape),
+                    attr::own_optional("scales", AttributeKind::kFloats),
+                    attr::own_optional("roi", AttributeKind::kFloats),
                     attr::layout()};
   def.traits = kSpatial | kTakesRounded;
   def.infer = infer_resize;

@@ -309,8 +309,9 @@ OpDef col2im_op() {
                 optional_operand("block_shape", kIndex)};
   def.outputs = {operand("output", kNumeric)};
   def.attributes = {attr::optional("strides", AttributeKind::kInts), attr::optional("dilations", AttributeKind::kInts),
-                    attr::optional("pads", AttributeKind::kInts), attr::optional("image_shape", AttributeKind::kShape),
-                    attr::optional("block_shape", AttributeKind::kShape)};
+                    attr::optional("pads", AttributeKind::kInts),
+                    attr::own_optional("image_shape", AttributeKind::kShape),
+                    attr::own_optional("block_shape", AttributeKind::kShape)};
   def.infer = infer_col2im;
   def.resolve = resolve_with({1, 2}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
     AIPU_ASSIGN_OR_RETURN(ImageAndBlock g, image_and_block(ctx));

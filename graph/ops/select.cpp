@@ -26,7 +26,7 @@ std::function<Status(Graph&, NodeId)> resolve_count(size_t input) {
   });
 }
 
-AttributeDef extent_attribute() { return attr::optional("extent", AttributeKind::kShape); }
+AttributeDef extent_attribute() { return attr::own_optional("extent", AttributeKind::kShape); }
 
 Status infer_count(InferContext& ctx) {
   set_output(ctx, 0, DType::kI64, {1});

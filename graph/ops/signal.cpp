@@ -21,8 +21,8 @@ OpDef dft_record() {
   def.name = "DFT";
   def.inputs = {operand("input", "f"), optional_operand("dft_length", kIndex), optional_operand("axis", kIndex)};
   def.outputs = {operand("output", "f")};
-  def.attributes = {attr::i("inverse", 0), attr::i("onesided", 0), attr::optional("axis", AttributeKind::kInt),
-                    attr::optional("dft_length", AttributeKind::kShape)};
+  def.attributes = {attr::i("inverse", 0), attr::i("onesided", 0), attr::own_optional("axis", AttributeKind::kInt),
+                    attr::own_optional("dft_length", AttributeKind::kShape)};
   return def;
 }
 
@@ -126,7 +126,7 @@ OpDef window_op(std::string name) {
   def.inputs = {optional_operand("size", kIndex)};
   def.outputs = {operand("output", kNumeric)};
   def.attributes = {attr::dtype("output_datatype", DType::kF32), attr::i("periodic", 1),
-                    attr::optional("size", AttributeKind::kShape)};
+                    attr::own_optional("size", AttributeKind::kShape)};
   def.infer = [](InferContext& ctx) -> Status {
     AIPU_ASSIGN_OR_RETURN(const Dim size, scalar_operand(ctx, 0, "size"));
     set_output(ctx, 0, ctx.attributes().dtype("output_datatype"), {size});
@@ -161,8 +161,8 @@ OpDef stft_op() {
   def.inputs = {operand("signal", "f"), optional_operand("frame_step", kIndex), optional_operand("window", "f"),
                 optional_operand("frame_length", kIndex)};
   def.outputs = {operand("output", "f")};
-  def.attributes = {attr::i("onesided", 1), attr::optional("frame_step", AttributeKind::kShape),
-                    attr::optional("frame_length", AttributeKind::kShape)};
+  def.attributes = {attr::i("onesided", 1), attr::own_optional("frame_step", AttributeKind::kShape),
+                    attr::own_optional("frame_length", AttributeKind::kShape)};
   def.infer = infer_stft;
   def.resolve = resolve_with({1, 3}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
     AIPU_ASSIGN_OR_RETURN(const StftGeometry g, stft_geometry(ctx));
