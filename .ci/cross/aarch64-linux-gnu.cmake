@@ -1,5 +1,5 @@
-# For `cmake --preset aarch64` and `aarch64-compiler`: Debian's cross compiler (crossbuild-essential-arm64), and qemu-user for what the build and the
-# tests run.
+# For `cmake --preset aarch64` and `aarch64-compiler`: Debian's cross compiler (crossbuild-essential-arm64), and
+# qemu-user for what the build and the tests run.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -35,5 +36,9 @@ std::span<const ConverterRow> ml_rows();         // ops/ml/register_ops.cpp
 const std::map<std::pair<std::string_view, std::string_view>, std::vector<const ConverterRow*>>& all_converters();
 // The row for an op in an opset; null when there is none (unknown op, or too old an opset).
 const ConverterRow* find_converter(std::string_view domain, std::string_view op, int64_t version);
+// The record "domain::op" that a node without a converter is, or the one of a plugin in `ops` (null: none), which has
+// one all the same; null if there is none. Built-in ones of the domain aipu are the graph's own: no model has them.
+const graph::OpDef* find_record(const graph::OpSet* ops, const std::string& domain, const std::string& op,
+                                bool has_converter);
 
 }  // namespace aipu::frontend

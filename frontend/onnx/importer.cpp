@@ -256,13 +256,6 @@ Status Importer::import_nodes(Scope& scope, const google::protobuf::RepeatedPtrF
   return {};
 }
 
-// The op of a plugin that the node is, a user's even where there is a converter; empty if there is none.
-std::string Importer::custom_op_of(const std::string& domain, const std::string& type, bool has_converter) const {
-  std::string op = str_cat(domain.empty() ? "ai.onnx" : domain, "::", type);
-  if (options_.ops != nullptr && options_.ops->find_own(op) != nullptr) return op;
-  return !has_converter && graph::find_op(op) != nullptr ? op : std::string();
-}
-
 Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {
   if (++imported_nodes_ > kMaxImportedNodes) {
     return out_of_range(
@@ -272,12 +265,11 @@ Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {
   const auto version_it = scope.opsets->find(domain);
   const int64_t version = version_it != scope.opsets->end() ? version_it->second : 1;
   const ConverterRow* row = node.overload().empty() ? find_converter(domain, node.op_type(), version) : nullptr;
-  const std::string custom_op = custom_op_of(domain, node.op_type(), row != nullptr);
-  const bool custom = !custom_op.empty();
-  if (row == nullptr && !custom) {
+  const graph::OpDef* const custom = find_record(options_.ops.get(), domain, node.op_type(), row != nullptr);
+  if (row == nullptr && custom == nullptr) {
     if (const auto* function = find_function(node)) return import_call(scope, node, *function);
   }
-  if (!custom && (row == nullptr || row->convert == nullptr)) {
+  if (custom == nullptr && (row == nullptr || row->convert == nullptr)) {
     poison_outputs(scope, node);  // scan_nodes has reported it
     return {};
   }
@@ -303,7 +295,7 @@ Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {
     if (found->list == nullptr) continue;
     context.input_lists.resize(context.inputs.size());
     context.input_lists.back() = found->list;
-    if (custom || !(found->list->has_maps() ? row->takes_maps : row->takes_lists))
+    if (custom != nullptr || !(found->list->has_maps() ? row->takes_maps : row->takes_lists))
       context.fail_unsupported(str_cat("input '", name, "' is ", list_text(*found->list), ", a tensor is needed"));
   }
   while (context.inputs.size() > context.input_lists.size() && !context.inputs.back().valid())
@@ -328,8 +320,9 @@ Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {
   }
 
   Scope* const outer = std::exchange(current_, &scope);
-  if (context.ok() && row != nullptr && !custom) row->convert(context);
-  if (context.ok() && custom) context.emit_outputs(custom_op, context.pass_attributes(custom_op), context.inputs);
+  if (context.ok() && row != nullptr && custom == nullptr) row->convert(context);
+  if (context.ok() && custom != nullptr)
+    context.emit_outputs(custom->name, context.pass_attributes(custom->name), context.inputs);
   current_ = outer;
   if (context.ok()) {
     for (const auto& [name, attribute] : context.attributes) {

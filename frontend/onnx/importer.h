@@ -117,7 +117,6 @@ class Importer : public SubgraphImporter {
   // importer.cpp
   Status import_nodes(Scope& scope, const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes);
   Status import_node(Scope& scope, const onnx::NodeProto& node);
-  std::string custom_op_of(const std::string& domain, const std::string& type, bool has_converter) const;
   Status import_call(Scope& scope, const onnx::NodeProto& node, const onnx::FunctionProto& function);
   Result<Found> lookup(Scope& scope, const std::string& name);
   static ValueId capture(Scope& scope, ValueId outer, const std::string& name);

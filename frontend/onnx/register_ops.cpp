@@ -343,4 +343,12 @@ const ConverterRow* find_converter(std::string_view domain, std::string_view op,
   return found;
 }
 
+const graph::OpDef* find_record(const graph::OpSet* ops, const std::string& domain, const std::string& op,
+                                bool has_converter) {
+  const std::string name = str_cat(domain.empty() ? "ai.onnx" : domain, "::", op);
+  const graph::OpDef* of_plugin = ops != nullptr ? ops->find_own(name) : nullptr;
+  if (of_plugin != nullptr) return of_plugin;
+  return has_converter || domain == "aipu" ? nullptr : graph::find_op(name);
+}
+
 }  // namespace aipu::frontend

@@ -131,7 +131,7 @@ Status Importer::scan_nodes(const Nodes& nodes, const OpsetVersions& opsets, int
                                    node.overload(), "' of a function, which the model does not have"));
     }
     const ConverterRow* row = node.overload().empty() ? find_converter(domain, node.op_type(), opset) : nullptr;
-    if (!custom_op_of(domain, node.op_type(), row != nullptr).empty()) {
+    if (find_record(options_.ops.get(), domain, node.op_type(), row != nullptr) != nullptr) {
       // a plugin's
     } else if (row != nullptr && row->convert == nullptr) {
       report_unsupported(node, "", opset, std::string(row->refusal));

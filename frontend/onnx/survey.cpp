@@ -131,9 +131,7 @@ class Surveyor {
   void find_importer(const onnx::NodeProto& node, const std::string& domain, int64_t opset, bool has_function,
                      OpSurvey* row) const {
     const ConverterRow* converter = node.overload().empty() ? find_converter(domain, node.op_type(), opset) : nullptr;
-    const std::string own = str_cat(shown(domain), "::", node.op_type());
-    if ((options_.ops != nullptr && options_.ops->find_own(own) != nullptr) ||
-        (converter == nullptr && graph::find_op(own) != nullptr)) {
+    if (find_record(options_.ops.get(), domain, node.op_type(), converter != nullptr) != nullptr) {
       row->importer = "plugin";
     } else if (converter != nullptr && converter->convert != nullptr) {
       row->importer = "importer";

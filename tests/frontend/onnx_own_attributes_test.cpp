@@ -115,5 +115,15 @@ TEST(OnnxOwnAttributes, AreNotTakenFromAFile) {
   }
 }
 
+// Nor operators of ours.
+TEST(OnnxOwnOperators, AreNotTakenFromAFile) {
+  OnnxBuilder b;
+  b.set_opset(1, "aipu");
+  b.output(b.op("CountNonZero", {b.input("x", DType::kF32, {2})}, {}, "aipu"));
+  EXPECT_EQ(error_of(b),
+            "m.onnx: 1 node is not supported: aipu::CountNonZero (1 node: '/CountNonZero'): unknown operator; a plugin "
+            "can define it (kernels/ADDING_AN_OP.md)");
+}
+
 }  // namespace
 }  // namespace aipu::frontend

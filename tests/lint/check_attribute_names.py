@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 KINDS = "int float string dtype ints floats strings shape constant".split()
 # attr::i("axis", 0) and functions that return one; attr::required("to", AttributeKind::kDType), {"cap",
 # AttributeKind::kFloat, ...}
-SHORT = re.compile(r'(?:attr::|AttributeDef \w+\(\) \{ return )(i|f|s|dtype)\("(\w+)"')
+SHORT = re.compile(r'(?:attr::|AttributeDef \w+\(\) \{ return (?:own\()?)(i|f|s|dtype)\("(\w+)"')
 LONG = re.compile(r'"(\w+)",\s*(?:graph::)?AttributeKind::k(\w+)')
 READ = re.compile(r'attributes\s*\.(i|f|s|dtype|ints|floats|shape|constant|i_or|f_or|s_or|has|find)\(\s*"(\w+)"')
 OF_READER = {"i": "int", "f": "float", "s": "string"}
