@@ -64,17 +64,6 @@ std::vector<te::Parameter> parameter_list(const py::list& params) {
   return list;
 }
 
-py::list parameters_of(const BlockFunction& function) {
-  py::list list;
-  for (const te::Parameter& param : function.params) {
-    if (param.tensor.op)
-      list.append(param.tensor);
-    else
-      list.append(param.var);
-  }
-  return list;
-}
-
 void bind_functions(py::module_& m) {
   py::class_<LoopNode, LoopNodePtr>(m, "LoopRV", "A loop of a schedule.")
       .def_property_readonly("name", &LoopNode::name)
@@ -88,7 +77,8 @@ void bind_functions(py::module_& m) {
       .def("__repr__", [](const BlockNode& block) { return "block " + block.name; });
   py::class_<BlockFunction>(m, "BlockFunction", "Loops around blocks; a schedule changes a copy.")
       .def_readonly("name", &BlockFunction::name)
-      .def_property_readonly("params", &parameters_of)
+      .def_property_readonly("params",
+                             [](const BlockFunction& function) { return list_of_parameters(function.params); })
       .def("named",
            [](const BlockFunction& function, std::string name) {
              BlockFunction copy = function.copy();

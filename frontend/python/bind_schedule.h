@@ -3,8 +3,15 @@
 
 #include <pybind11/pybind11.h>
 
+#include <vector>
+
+#include "kernels/te/stmt.h"
+
 namespace aipu::python {
 
 void bind_schedule(pybind11::module_& module);  // after bind_te, whose classes it uses
+
+// Tensors and variables (bind_te.cpp).
+pybind11::list list_of_parameters(const std::vector<te::Parameter>& params);
 
 }  // namespace aipu::python

@@ -8,6 +8,7 @@
 #include "codegen/tir/interpreter.h"
 #include "codegen/tir/text.h"
 #include "frontend/python/array.h"
+#include "frontend/python/bind_schedule.h"
 #include "frontend/python/bindings.h"
 #include "kernels/te/functions.h"
 #include "kernels/te/lower.h"
@@ -648,17 +649,7 @@ void bind_lowering(py::module_& m) {
                                }
                                return list;
                              })
-      .def_property_readonly("params",
-                             [](const te::Function& f) {
-                               py::list list;
-                               for (const te::Parameter& param : f.params) {
-                                 if (param.tensor.op)
-                                   list.append(param.tensor);
-                                 else
-                                   list.append(param.var);
-                               }
-                               return list;
-                             })
+      .def_property_readonly("params", [](const te::Function& f) { return list_of_parameters(f.params); })
       .def("to_tir", [](const te::Function& f) { return checked(te::to_tir(f)); })
       .def("to_device", [](const te::Function& f) { return checked(te::to_device(f)); });
   py::class_<te::Kernel>(m, "Kernel")
@@ -709,6 +700,17 @@ void bind_lowering(py::module_& m) {
 }
 
 }  // namespace
+
+py::list list_of_parameters(const std::vector<te::Parameter>& params) {
+  py::list list;
+  for (const te::Parameter& param : params) {
+    if (param.tensor.op)
+      list.append(param.tensor);
+    else
+      list.append(param.var);
+  }
+  return list;
+}
 
 void bind_te(py::module_& module) {
   py::module_ m = module.def_submodule("te", "Tensor expressions. Not for direct use: aipu.te.");

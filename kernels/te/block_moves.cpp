@@ -28,6 +28,15 @@ Range hull(const Range& a, const Range& b, Analyzer* analyzer) {
   return {both.lo, analyzer->simplify(add(sub(both.hi, both.lo), make_int(1, both.hi->type)))};
 }
 
+// Widens the ranges of the axes that index a tensor by a region of it.
+void add_region(const std::vector<size_t>& axes, const std::vector<Range>& region, Analyzer* analyzer,
+                std::vector<std::optional<Range>>* ranges) {
+  for (size_t d = 0; d < region.size(); ++d) {
+    std::optional<Range>& axis = (*ranges)[axes[d]];
+    axis = axis ? hull(*axis, region[d], analyzer) : region[d];
+  }
+}
+
 std::vector<Range> whole_domain(const BlockNode& block) {
   std::vector<Range> domain;
   for (const BlockAxis& axis : block.axes) domain.push_back({make_int(0, axis.var->type), axis.extent});
@@ -126,11 +135,7 @@ Result<std::vector<Range>> BlockSchedule::domain_for_readers(const BlockNode& bl
     if (!axes)
       return unsupported(str_cat("compute_at: block '", block.name, "' stores to '", write.tensor.name(),
                                  "' at other indices than its axes"));
-    const std::vector<Range> region = region_of(function_, consumers, write.tensor, AccessKind::kReads, loop);
-    for (size_t d = 0; d < region.size(); ++d) {
-      std::optional<Range>& axis = needed[(*axes)[d]];
-      axis = axis ? hull(*axis, region[d], &analyzer) : region[d];
-    }
+    add_region(*axes, region_of(function_, consumers, write.tensor, AccessKind::kReads, loop), &analyzer, &needed);
   }
   std::vector<Range> domain = whole_domain(block);
   for (size_t i = 0; i < domain.size(); ++i) {
@@ -183,11 +188,7 @@ Result<std::vector<Range>> BlockSchedule::domain_for_writers(const BlockNode& bl
     if (!axes)
       return unsupported(str_cat("reverse_compute_at: block '", block.name, "' reads '", read.tensor.name(),
                                  "' at other indices than its axes"));
-    const std::vector<Range> region = region_of(function_, producers, read.tensor, AccessKind::kWrites, loop);
-    for (size_t d = 0; d < region.size(); ++d) {
-      std::optional<Range>& axis = computed[(*axes)[d]];
-      axis = axis ? hull(*axis, region[d], &analyzer) : region[d];
-    }
+    add_region(*axes, region_of(function_, producers, read.tensor, AccessKind::kWrites, loop), &analyzer, &computed);
   }
   std::vector<Range> domain = whole_domain(block);
   for (size_t i = 0; i < domain.size(); ++i) {
