@@ -122,7 +122,7 @@ TEST(OnnxOwnOperators, AreNotTakenFromAFile) {
   b.output(b.op("CountNonZero", {b.input("x", DType::kF32, {2})}, {}, "aipu"));
   EXPECT_EQ(error_of(b),
             "m.onnx: 1 node is not supported: aipu::CountNonZero (1 node: '/CountNonZero'): unknown operator; a plugin "
-            "can define it (kernels/ADDING_AN_OP.md)");
+            "can define it (--plugin FILE; plugins=[FILE] in Python)");
 }
 
 }  // namespace

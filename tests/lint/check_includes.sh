@@ -11,6 +11,7 @@ frontend/python/bind_lanes.cpp codegen/intrinsics/|kernels/dsl/
 frontend/python/bind_runtime.cpp runtime/executor/|runtime/model\.h|runtime/session\.h|runtime/tools/(layer_profile|machine_peak)\.h
 frontend/python/bind_registry.cpp kernels/te/
 frontend/python/bind_schedule.cpp kernels/dsl/|kernels/te/
+frontend/python/bind_schedule.h kernels/te/
 frontend/python/bind_te.cpp codegen/cuda_c/|codegen/tir/|kernels/te/
 frontend/python/eager_call.cpp codegen/intrinsics/|kernels/dsl/
 frontend/python/eager_call.h codegen/intrinsics/|codegen/tir/
