@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include <cstring>
+#include <map>
 
 #include "codegen/cuda_c/cuda_text.h"
 #include "codegen/tir/interpreter.h"
@@ -425,6 +426,25 @@ py::dict relation_fields(const te::Relation& relation) {
   return f;
 }
 
+te::Machine machine_of(const std::string& name) {
+  const auto found = te::find_machine(name);
+  if (!found) throw py::value_error("unknown kind of machine: " + name);
+  return *found;
+}
+
+// The rules' own choice, with these values in it.
+te::Knobs knobs_of(te::Machine machine, std::map<std::string, int64_t> values) {
+  te::Knobs knobs = te::default_knobs(machine);
+  for (const te::Knob& knob : te::knobs_of(machine)) {
+    const auto value = values.find(std::string(knob.name));
+    if (value == values.end()) continue;
+    knobs.*knob.value = value->second;
+    values.erase(value);
+  }
+  if (!values.empty()) throw py::value_error("the rules have no choice " + values.begin()->first);
+  return knobs;
+}
+
 void bind_schedules(py::module_& m) {
   using te::IterVarPtr;
   using te::Stage;
@@ -509,10 +529,22 @@ void bind_schedules(py::module_& m) {
       .def("native_rfactor", [](te::Schedule& s, const te::Tensor& tensor, const IterVarPtr& axis,
                                 int factor_axis) { return checked(s.rfactor(tensor, axis, factor_axis)); })
       .def("find", [](const te::Schedule& s, const te::OperationPtr& op) { return s.find(op.get()); });
-  m.def("schedule_by_rules", [](const std::vector<te::OperationPtr>& outputs, const std::string& machine) {
-    const auto found = te::find_machine(machine);
-    if (!found) throw py::value_error("unknown kind of machine: " + machine);
-    return checked(te::schedule_by_rules(outputs, *found));
+  m.def("schedule_by_rules", [](const std::vector<te::OperationPtr>& outputs, const std::string& machine,
+                                const std::map<std::string, int64_t>& knobs) {
+    const te::Machine found = machine_of(machine);
+    return checked(te::schedule_by_rules(outputs, found, knobs_of(found, knobs)));
+  });
+  m.def("knobs_of_rules", [](const std::string& machine) {
+    const te::Machine found = machine_of(machine);
+    const te::Knobs knobs = te::default_knobs(found);
+    py::dict values;
+    for (const te::Knob& knob : te::knobs_of(found)) values[py::cast(knob.name)] = knobs.*knob.value;
+    return values;
+  });
+  m.def("choices_of_rules", [](const std::string& machine) {
+    py::dict choices;
+    for (const te::Knob& knob : te::knobs_of(machine_of(machine))) choices[py::cast(knob.name)] = knob.choices;
+    return choices;
   });
 }
 

@@ -255,7 +255,8 @@ class ScriptPlugin final : public SingleOpPlugin {
       refs.push_back(tensors.find(d.outputs[k].name)->second.ref);
     }
     const te::Machine machine = context.target().generation > 0 ? te::Machine::kCompass : te::Machine::kCpu;
-    AIPU_ASSIGN_OR_RETURN(const te::SchedulePtr schedule, te::schedule_by_rules(operations, machine));
+    AIPU_ASSIGN_OR_RETURN(const te::SchedulePtr schedule,
+                          te::schedule_by_rules(operations, machine, te::default_knobs(machine)));
     const std::string name = d.op_type.substr(d.op_type.rfind(':') + 1);
     AIPU_ASSIGN_OR_RETURN(const te::Function function, te::lower_schedule(*schedule, std::move(params), name));
     AIPU_ASSIGN_OR_RETURN(te::Kernel kernel, te::to_tir(function));

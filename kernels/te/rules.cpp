@@ -8,10 +8,6 @@ namespace aipu::te {
 
 namespace {
 
-constexpr int64_t kThreadsPerBlock = 64;
-
-int64_t lanes_of(Machine machine) { return machine == Machine::kCpu ? 16 : 8; }
-
 // A compute without reductions, of one output: it can be inlined.
 bool is_injective(const Operation& op) {
   const Compute* compute = op.compute();
@@ -70,33 +66,32 @@ IterVarPtr thread(const std::string& tag) {
 }
 
 // Deals a nest of data loops out to the threads, and makes vectors of the innermost one.
-Status spread(Stage& stage, const std::vector<IterVarPtr>& axes, Machine machine) {
+Status spread(Stage& stage, const std::vector<IterVarPtr>& axes, Machine machine, const Knobs& knobs) {
   if (axes.empty()) return {};
   AIPU_ASSIGN_OR_RETURN(const IterVarPtr fused, stage.fuse_all(axes));
   if (machine == Machine::kGpu) {
-    AIPU_ASSIGN_OR_RETURN(const auto parts, stage.split(fused, make_int(kThreadsPerBlock), nullptr));
+    AIPU_ASSIGN_OR_RETURN(const auto parts, stage.split(fused, make_int(knobs.threads), nullptr));
     AIPU_RETURN_IF_ERROR(stage.bind(parts.first, thread("blockIdx.x")));
     return stage.bind(parts.second, thread("threadIdx.x"));
   }
-  const int64_t lanes = lanes_of(machine), registers = machine == Machine::kCompass ? 8 : 64;
-  AIPU_ASSIGN_OR_RETURN(const auto parts, stage.split(fused, make_int(registers * lanes), nullptr));
+  AIPU_ASSIGN_OR_RETURN(const auto parts, stage.split(fused, make_int(knobs.chunk), nullptr));
   AIPU_RETURN_IF_ERROR(stage.annotate(parts.first, IterKind::kParallelized));
   if (machine == Machine::kCompass) return stage.annotate(parts.second, IterKind::kVectorized);
-  AIPU_ASSIGN_OR_RETURN(const auto vectors, stage.split(parts.second, make_int(lanes), nullptr));
+  AIPU_ASSIGN_OR_RETURN(const auto vectors, stage.split(parts.second, make_int(knobs.lanes), nullptr));
   return stage.annotate(vectors.second, IterKind::kVectorized);
 }
 
 // Outer data loops in parallel; of several data loops the last one is innermost, as vectors.
-Status schedule_reduction(Stage& stage, Machine machine) {
+Status schedule_reduction(Stage& stage, Machine machine, const Knobs& knobs) {
   constexpr int64_t kWorthAVector = 4;
   const std::vector<IterVarPtr> data = stage.op->compute()->axis;
   if (data.empty()) return {};
-  if (machine == Machine::kGpu) return spread(stage, data, machine);
+  if (machine == Machine::kGpu) return spread(stage, data, machine, knobs);
   if (data.size() == 1) return stage.annotate(data.front(), IterKind::kParallelized);
   const std::vector<IterVarPtr> outside(data.begin(), data.end() - 1);
   const auto extent = as_int(data.back()->dom->extent);
   if (!extent || *extent >= kWorthAVector) {
-    AIPU_ASSIGN_OR_RETURN(const auto parts, stage.split(data.back(), make_int(lanes_of(machine)), nullptr));
+    AIPU_ASSIGN_OR_RETURN(const auto parts, stage.split(data.back(), make_int(knobs.lanes), nullptr));
     std::vector<IterVarPtr> order = outside;
     order.push_back(parts.first);
     const auto& reduced = stage.op->compute()->reduce_axis;
@@ -118,14 +113,34 @@ std::optional<Machine> find_machine(std::string_view name) {
   return static_cast<Machine>(found - std::begin(kNames));
 }
 
-Result<SchedulePtr> schedule_by_rules(const std::vector<OperationPtr>& outputs, Machine machine) {
+std::vector<Knob> knobs_of(Machine machine) {
+  if (machine == Machine::kGpu) return {{"threads", &Knobs::threads, {32, 64, 128, 256, 512}}};
+  return {{"lanes", &Knobs::lanes, {4, 8, 16, 32, 64}}, {"chunk", &Knobs::chunk, {32, 64, 128, 256, 1024, 4096}}};
+}
+
+Knobs default_knobs(Machine machine) {
+  switch (machine) {
+    case Machine::kCpu:
+      return {.lanes = 16, .chunk = 64 * 16};
+    case Machine::kCompass:
+      return {.lanes = 8, .chunk = 8 * 8};
+    case Machine::kGpu:
+      return {.threads = 64};
+  }
+  return {};
+}
+
+Result<SchedulePtr> schedule_by_rules(const std::vector<OperationPtr>& outputs, Machine machine, const Knobs& knobs) {
+  for (const Knob& knob : knobs_of(machine)) {
+    if (knobs.*knob.value < 1) return invalid_argument(str_cat("rules: ", knob.name, " has to be positive"));
+  }
   SchedulePtr schedule = Schedule::create(outputs);
   AIPU_RETURN_IF_ERROR(inline_producers(*schedule));
   for (const StagePtr& stage : schedule->stages) {
     const Compute* compute = stage->op->compute();
     if (compute == nullptr || stage->attach == Attach::kInline) continue;
-    AIPU_RETURN_IF_ERROR(compute->reduce_axis.empty() ? spread(*stage, compute->axis, machine)
-                                                      : schedule_reduction(*stage, machine));
+    AIPU_RETURN_IF_ERROR(compute->reduce_axis.empty() ? spread(*stage, compute->axis, machine, knobs)
+                                                      : schedule_reduction(*stage, machine, knobs));
   }
   return schedule;
 }

@@ -42,6 +42,7 @@ from .te._module import build, lower  # noqa: E402
 from .tir import BuildManager, Executor, IRModule  # noqa: E402
 
 from . import runtime, schedule  # noqa: E402  isort: skip
+from ._tuner import Tuned, autotune, tuned_schedule  # noqa: E402  isort: skip
 
 list_global_func_names = _registry.list_global_func_names
 register_func, remove_global_func = _registry.register_func, _registry.remove_global_func
@@ -62,8 +63,10 @@ __all__ = [
     "PackedFunc",
     "Session",
     "TVMError",
+    "Tuned",
     "analysis",
     "arith",
+    "autotune",
     "build",
     "convert",
     "cpu",
@@ -96,5 +99,6 @@ __all__ = [
     "testing",
     "tir",
     "topi",
+    "tuned_schedule",
     "utils",
 ]

@@ -24,7 +24,7 @@ def kind_of_target(target: Any) -> str:
 
 def schedule(outs: Any, target: Any = None) -> Any:
     """The schedule of tensors by the rules of a target (None: the host)."""
-    return _native.te.schedule_by_rules(list(operations(outs)), kind_of_target(target))
+    return _native.te.schedule_by_rules(list(operations(outs)), kind_of_target(target), {})
 
 
 def _rule(name: str) -> Any:
