@@ -67,6 +67,17 @@ def rename(old: str, new: str) -> None:
     os.replace(old, new)
 
 
+def append_synced(path: str, data: bytes) -> None:
+    """Adds bytes to the end of a file, made if it is not there; they are on the disk afterwards."""
+    is_new = not os.path.exists(path)
+    with open(path, "ab") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    if is_new:
+        sync_folder(os.path.dirname(path) or ".")
+
+
 def folder_problem(path: str) -> str:
     """Why what is in a folder, made if it is not there, cannot be trusted to be this user's alone; "" if it can."""
     try:

@@ -8,7 +8,7 @@ import math
 import os
 from typing import Any, Dict, Iterator, NamedTuple, Optional, Tuple
 
-from ._files import locked, sync_folder
+from ._files import append_synced, locked
 
 _Knobs = Tuple[Tuple[str, int], ...]
 
@@ -73,13 +73,7 @@ class TuningLog:
         return self.measured.get((key, tuple(sorted(knobs.items()))))
 
     def _append(self, record: Dict[str, Any]) -> None:
-        is_new = not os.path.exists(self.path)
-        with open(self.path, "ab") as file:
-            file.write(json.dumps(record).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        if is_new:
-            sync_folder(os.path.dirname(self.path) or ".")
+        append_synced(self.path, json.dumps(record).encode() + b"\n")
 
     def _take(self, number: int, line: bytes) -> None:
         try:
