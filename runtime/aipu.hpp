@@ -304,6 +304,8 @@ struct SessionOptions {
   std::optional<Pool> pool;
   int plan_cache = 0;
   ProfileCounters counters;
+  // inspect(name, origin, value) after each command, for each tensor that it has written; it must not throw.
+  std::function<void(const std::string&, const std::string&, const Tensor&)> inspect;
 };
 
 // One command of a run that was profiled: aipu_profile_row, with texts of its own.
@@ -374,12 +376,19 @@ class Session {
     given.cycles = options.cycles;
     given.pool = options.pool ? options.pool->get() : nullptr;
     given.plan_cache = options.plan_cache;
+    if (options.counters.count > 0 || options.inspect)
+      callbacks_ = std::make_unique<Callbacks>(Callbacks{options.counters, options.inspect});
     if (options.counters.count > 0) {
-      counters_ = std::make_unique<ProfileCounters>(options.counters);
-      given.counter_count = counters_->count;
-      given.counter_argument = counters_.get();
+      given.counter_count = options.counters.count;
+      given.counter_argument = callbacks_.get();
       given.read_counters = [](void* argument, int64_t* values) {
-        static_cast<const ProfileCounters*>(argument)->read(values);
+        static_cast<const Callbacks*>(argument)->counters.read(values);
+      };
+    }
+    if (options.inspect) {
+      given.inspect_argument = callbacks_.get();
+      given.inspect = [](void* argument, const char* name, const char* origin, const aipu_tensor* value) {
+        static_cast<const Callbacks*>(argument)->inspect(name, origin, Tensor(*value));
       };
     }
     aipu_session* session = nullptr;
@@ -388,8 +397,8 @@ class Session {
   }
   Session(Session&&) = default;
   Session& operator=(Session&& other) noexcept {
-    session_ = std::move(other.session_);  // first: the one that goes may be reading its counters
-    counters_ = std::move(other.counters_);
+    session_ = std::move(other.session_);  // first: the one that goes may be calling
+    callbacks_ = std::move(other.callbacks_);
     model_ = std::move(other.model_);
     return *this;
   }
@@ -508,8 +517,13 @@ class Session {
   aipu_session* get() const noexcept { return session_.get(); }
 
  private:
+  struct Callbacks {
+    ProfileCounters counters;
+    std::function<void(const std::string&, const std::string&, const Tensor&)> inspect;
+  };
+
   Model model_;
-  std::unique_ptr<ProfileCounters> counters_;  // lives longer than the session, which reads them
+  std::unique_ptr<Callbacks> callbacks_;  // lives longer than the session, which calls them
   detail::Handle<aipu_session> session_{nullptr, {aipu_session_release}};
 };
 

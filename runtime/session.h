@@ -57,6 +57,13 @@ struct ProfileCounters {
   void (*read)(void* self, int64_t* values) = nullptr;  // `count` of them, which only grow
 };
 
+// A tensor that a command has written, in whole or in part. `name` is ONNX's where there is one, `origin` says which
+// nodes the command computes. The views are valid during the call.
+struct WrittenTensor {
+  std::string_view name, origin;
+  TensorView value;
+};
+
 struct SessionOptions {
   int threads = 0;                   // 0: as many as there are CPUs; more than those is cut down
   std::shared_ptr<WorkerPool> pool;  // borrowed by several sessions, which take turns; `threads` is then ignored
@@ -64,6 +71,10 @@ struct SessionOptions {
   ProfileCounters counters;          // of a profile: ProfileRow::counts
   bool cycles = false;               // keeps virtual time where the back end has a timing model; see Session::cycles()
   bool overlap = false;              // plays copies beside the kernels that they do not wait for; not with `cycles`
+  // Called after each command by the thread that runs, for each tensor of the model that it has written: what fused
+  // kernels keep to themselves is never seen, nor are strings; bodies of loops show theirs in every iteration. Commands
+  // take turns then, and batches are computed at once. Not with `overlap`, nor in a sandbox.
+  std::function<void(const WrittenTensor&)> inspect;
   int plan_cache = 8;                // shapes whose plans are kept
   // For what the session allocates: activations, outputs that the caller gives no memory for, plans, and what the
   // interpreter needs. 0: the machine's memory; with a back end that promises to survive hostile kernels (interp) 1

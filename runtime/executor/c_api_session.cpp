@@ -19,6 +19,13 @@ using namespace aipu::runtime::c_api;
 
 namespace {
 
+aipu_tensor tensor_of(const aipu::runtime::TensorView& view) {
+  auto size = static_cast<size_t>(aipu::tensor_bytes(view.dtype, view.shape).value_or(0));
+  if (view.dtype == DType::kString) size = size / aipu::dtype_bytes(DType::kString) * sizeof(aipu_string);
+  return {static_cast<aipu_dtype>(view.dtype), static_cast<uint32_t>(view.shape.size()), view.shape.data(), view.data,
+          size};
+}
+
 aipu::Result<aipu::runtime::SessionOptions> read_options(const aipu_session_options* given) {
   constexpr size_t kFirstVersion =
       offsetof(aipu_session_options, plan_time_limit_seconds) + sizeof given->plan_time_limit_seconds;
@@ -42,15 +49,18 @@ aipu::Result<aipu::runtime::SessionOptions> read_options(const aipu_session_opti
         aipu::str_cat("counter_count is ", known.counter_count, ", of at most ", AIPU_MOST_COUNTERS));
   if (known.counter_count > 0) AIPU_RETURN_IF_ERROR(require({{"read_counters", (const void*)known.read_counters}}));
   options.counters = {known.counter_count, known.counter_argument, known.read_counters};
+  if (known.inspect != nullptr) {
+    options.inspect = [=](const aipu::runtime::WrittenTensor& tensor) {
+      const aipu_tensor value = tensor_of(tensor.value);
+      known.inspect(known.inspect_argument, std::string(tensor.name).c_str(), std::string(tensor.origin).c_str(), &value);
+    };
+  }
   return options;
 }
 
 Status tell(const aipu::Result<aipu::runtime::TensorView>& output, aipu_tensor* tensor) {
   if (!output.ok()) return output.status();
-  auto size = static_cast<size_t>(aipu::tensor_bytes(output->dtype, output->shape).value_or(0));
-  if (output->dtype == DType::kString) size = size / aipu::dtype_bytes(DType::kString) * sizeof(aipu_string);
-  *tensor = {static_cast<aipu_dtype>(output->dtype), static_cast<uint32_t>(output->shape.size()), output->shape.data(),
-             output->data, size};
+  *tensor = tensor_of(*output);
   return {};
 }
 

@@ -199,8 +199,11 @@ Status Session::Impl::play_command(uint32_t program, const ModelTables::Schedule
   if (step.error != Step::kFine) return Status(plan.errors[step.error]).context(command_text(state, program, command));
   AIPU_RETURN_IF_ERROR(check_time());
   collect_waits(program, command, plan, step);
-  return command.engine == fb::Engine::kHost ? run_host_on_device(program, command, plan, step)
-                                             : enqueue(program, command, plan, step);
+  if (command.engine == fb::Engine::kHost) return run_host_on_device(program, command, plan, step);
+  AIPU_RETURN_IF_ERROR(enqueue(program, command, plan, step));
+  if (!options.inspect) return {};
+  AIPU_RETURN_IF_ERROR(settle());
+  return show_written(program, command, step, call_of(plan, step, plan.words.data() + step.first_word, nullptr));
 }
 
 // Of each engine, the commands that do not wait for one of the host that is still to come.

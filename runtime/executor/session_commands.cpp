@@ -182,6 +182,7 @@ Status Session::Impl::carry_out(uint32_t program, const ModelTables::ScheduledCo
       return launch({*state.backend, backend_session}, program, command, step, context, call, threads);
     case fb::Engine::kDma:
       *threads = run_dma(context.lanes > 1 || context.is_beside ? nullptr : pool.get(), call);
+      if (options.inspect) return show_written(program, command, step, call);
       break;
     case fb::Engine::kHost:
       AIPU_RETURN_IF_ERROR(run_host(program, command, plan, step));
@@ -208,7 +209,7 @@ Status Session::Impl::launch(Launcher launcher, uint32_t program, const ModelTab
     return std::move(status).context(command_text(state, program, command));
   }
   if (!alone) *threads = std::min(step.max_tecs, launcher.backend.tec_count(launcher.session));
-  return {};
+  return options.inspect ? show_written(program, command, step, call) : Status();
 }
 
 // kLaunch, kCopy: by the session's workers, in the host's memory.

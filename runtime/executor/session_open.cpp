@@ -63,6 +63,10 @@ Status Session::Impl::open() {
     return invalid_argument(
         "SessionOptions::cycles keeps virtual time while one command is played after the other; it cannot go together "
         "with SessionOptions::overlap");
+  if (options.inspect && options.overlap)
+    return invalid_argument(
+        "SessionOptions::inspect looks at one command after the other; it cannot go together with "
+        "SessionOptions::overlap");
   pool =
       options.pool ? options.pool : std::make_shared<WorkerPool>(static_cast<uint32_t>(std::max(options.threads, 0)));
   if (options.memory_limit_bytes <= 0) {
@@ -92,6 +96,7 @@ Status Session::Impl::open() {
   }
   // Samples side by side would share the clocks.
   lanes.resize(can_launch_alone(*state.backend) && time == nullptr ? std::min(tecs, pool->size()) : 1);
+  if (options.inspect) lanes.clear();  // batches are computed at once
   open_tables();
   return {};
 }

@@ -388,6 +388,7 @@ Session::Session(const Model& model, const SessionOptions& options)
 
 Result<std::unique_ptr<Session>> Session::create(const Model& model, const SessionOptions& options) {
   if (options.profile) return unsupported("there are no profiles from within a sandbox");
+  if (options.inspect) return unsupported("what commands write is not seen from within a sandbox");
   std::unique_ptr<Session> session(new Session(model, options));
   AIPU_RETURN_IF_ERROR(session->have_process());
   return session;

@@ -8,13 +8,14 @@
 #include "runtime/tools/inputs.h"
 #include "runtime/tools/limits.h"
 #include "runtime/tools/python_program.h"
+#include "runtime/tools/tensor_dump.h"
 
 namespace aipu::tools {
 namespace {
 
 struct Options {
   std::string model, entry;
-  std::vector<std::string> inputs, expects, shapes;
+  std::vector<std::string> inputs, expects, shapes, dumped;
   std::string output_dir, profile, backend, dataset;
   std::vector<std::string> dataset_options;
   Tolerance tolerance;
@@ -23,18 +24,6 @@ struct Options {
   bool random = false, quiet = false, sandbox = false, cycles = false;
   uint64_t seed = 1;
 };
-
-// Names of ONNX values may hold anything; files may not.
-std::string file_name(std::string_view name) {
-  std::string result;
-  for (const char c : name) {
-    const bool plain =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
-    result += plain ? c : '_';
-  }
-  if (result.empty() || result[0] == '.') result.insert(0, "_");
-  return result + ".npy";
-}
 
 Result<std::vector<Array>> read_inputs(const Tool& tool, const Options& options, const runtime::Model& model) {
   std::map<size_t, Array> given;
@@ -95,16 +84,20 @@ Status run(const Tool& tool, const Options& options, bool* all_equal) {
   options.limits.apply(&session_options);
   session_options.profile = !options.profile.empty();
   session_options.cycles = options.cycles || session_options.profile;
+  TensorFolder folder(options.output_dir);
+  TensorDump dump(options.dumped, options.output_dir.empty() ? nullptr : &folder, options.quiet);
+  if (!options.dumped.empty())
+    session_options.inspect = [&dump](const runtime::WrittenTensor& tensor) { dump.take(tensor); };
   AIPU_ASSIGN_OR_RETURN(const auto session, runtime::Session::create(model, session_options));
   AIPU_RETURN_IF_ERROR(bind_all(*session, inputs));
   AIPU_RETURN_IF_ERROR(session->run());
+  AIPU_RETURN_IF_ERROR(dump.end());
   if (options.cycles) {
     if (!session->cycles()) return no_cycles(model->target(), model->backend());
     std::printf("%lld cycles\n", static_cast<long long>(*session->cycles()));
   }
   if (!options.profile.empty()) AIPU_RETURN_IF_ERROR(session->write_profile(options.profile));
 
-  std::vector<std::string> written;
   for (size_t i = 0; i < model->outputs().size(); ++i) {
     AIPU_ASSIGN_OR_RETURN(const runtime::TensorView view, session->output(i));
     const std::string& name = model->outputs()[i].name;
@@ -112,12 +105,7 @@ Status run(const Tool& tool, const Options& options, bool* all_equal) {
       std::printf("%s %s%s %s\n", printable(name).c_str(), std::string(dtype_name(view.dtype)).c_str(),
                   shape_text(view.shape).c_str(), summary({view.dtype, view.shape, view.data}).c_str());
     }
-    if (options.output_dir.empty()) continue;
-    std::string file = file_name(name);
-    // Two names may become the same file name.
-    if (std::find(written.begin(), written.end(), file) != written.end()) file = str_cat(i, "_", file);
-    written.push_back(file);
-    AIPU_RETURN_IF_ERROR(write_npy(options.output_dir + "/" + file, view.dtype, view.shape, view.data));
+    if (!options.output_dir.empty()) AIPU_RETURN_IF_ERROR(folder.write(name, view));
   }
   for (const auto& [index, array] : expected) {
     AIPU_ASSIGN_OR_RETURN(const runtime::TensorView view, session->output(index));
@@ -157,6 +145,11 @@ void add_options(Tool& tool, Options& options) {
   group = "What comes out";
   app.add_option("--output-dir", options.output_dir, "folder for the outputs, as NAME.npy")
       ->type_name("DIR")
+      ->group(group);
+  add_list(app, "--dump-tensors", options.dumped,
+           "name or pattern, such as 'encoder/*', of tensors between the layers: a line of statistics for each that the "
+           "run writes, and NAME.npy in --output-dir")
+      ->type_name("PATTERN")
       ->group(group);
   add_list(app, "--expect", options.expects, "NAME=FILE.npy: compare an output; exit code 1 if it differs")
       ->type_name("NAME=FILE")
@@ -214,6 +207,7 @@ std::string usage_error(const Tool& tool, const Options& options) {
   if (options.expects.empty() && (given("--rtol") || given("--atol")))
     return "--rtol and --atol are of --expect, which is not given";
   if (options.sandbox && given("--profile")) return "there are no profiles from within a --sandbox";
+  if (options.sandbox && !options.dumped.empty()) return "nothing is seen of tensors within a --sandbox";
   if (options.sandbox && options.cycles) return "there are no cycles from within a --sandbox";
   if (options.sandbox && given("--threads")) return "--threads changes nothing with --sandbox, which interprets";
   if (options.sandbox && given("--backend") && options.backend != "interp")

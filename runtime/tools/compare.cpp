@@ -134,6 +134,25 @@ void compare_texts(const TensorSpan& found, const TensorSpan& expected, int64_t 
               shown(e[static_cast<size_t>(first)]), ", found ", shown(f[static_cast<size_t>(first)]));
 }
 
+struct Range {
+  double low = HUGE_VAL, high = -HUGE_VAL, mean = 0;
+  std::string text() const { return str_cat("min ", number(low), " max ", number(high), " mean ", number(mean)); }
+};
+
+Range range_of(const TensorSpan& tensor, int64_t count) {
+  const Elements elements(tensor, count);
+  Range range;
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const double value = element_as_double(tensor.dtype, elements.data, i);
+    range.low = std::fmin(range.low, value);
+    range.high = std::fmax(range.high, value);
+    sum += value;
+  }
+  range.mean = sum / static_cast<double>(count);
+  return range;
+}
+
 }  // namespace
 
 Comparison compare(const TensorSpan& found, const TensorSpan& expected, const Tolerance& tolerance) {
@@ -267,15 +286,26 @@ std::string summary(const TensorSpan& tensor) {
       text += (text.empty() ? "" : ", ") + shown(element);
     return text + (*count > kShown ? ", ..." : "");
   }
+  return range_of(tensor, *count).text();
+}
+
+std::string statistics(const TensorSpan& tensor) {
+  const auto count = element_count(tensor.shape);
+  if (!count.ok() || *count == 0 || tensor.dtype == DType::kString) return summary(tensor);
   const Elements elements(tensor, *count);
-  double low = HUGE_VAL, high = -HUGE_VAL, sum = 0;
+  const Range range = range_of(tensor, *count);
+  double squares = 0;
+  int64_t zeros = 0, no_numbers = 0;
   for (int64_t i = 0; i < *count; ++i) {
     const double value = element_as_double(tensor.dtype, elements.data, i);
-    low = std::fmin(low, value);
-    high = std::fmax(high, value);
-    sum += value;
+    squares += (value - range.mean) * (value - range.mean);
+    zeros += value == 0;
+    no_numbers += std::isnan(value);
   }
-  return str_cat("min ", number(low), " max ", number(high), " mean ", number(sum / static_cast<double>(*count)));
+  const auto total = static_cast<double>(*count);
+  return str_cat(range.text(), " std ", number(std::sqrt(squares / total)), " zero ",
+                 number(100 * static_cast<double>(zeros) / total), " %",
+                 no_numbers > 0 ? str_cat(" NaN ", no_numbers) : "");
 }
 
 }  // namespace aipu::tools

@@ -43,4 +43,8 @@ Result<Array> random_array(DType dtype, std::span<const int64_t> shape, uint64_t
 // "min -0.2 max 0.7 mean 0.01"
 std::string summary(const TensorSpan& tensor);
 
+// The same of numbers that are looked at closely: "min -0.2 max 0.7 mean 0.01 std 0.3 zero 50 %", and how many are no
+// numbers.
+std::string statistics(const TensorSpan& tensor);
+
 }  // namespace aipu::tools

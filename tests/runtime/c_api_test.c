@@ -82,6 +82,11 @@ static void read_two(void* argument, int64_t* values) {
   values[1] = 10 * *calls;
 }
 
+static void keep_y(void* argument, const char* name, const char* origin, const aipu_tensor* value) {
+  if (strcmp(name, "y") == 0 && origin != NULL && value->rank == 2 && value->size_bytes == 4 * sizeof(float))
+    *(float*)argument = ((const float*)value->data)[3];
+}
+
 /* Two sessions take turns on the threads of a pool that its owner has given back; what a session says of itself; the
  * counters of the caller's in a profile. */
 static int use_session_options(const void* bytes, size_t size) {
@@ -95,6 +100,7 @@ static int use_session_options(const void* bytes, size_t size) {
   const float x[4] = {1, 2, 3, 4};
   const int64_t shape[2] = {1, 4};
   int64_t calls = 0;
+  float last_y = 0;
   uint32_t count = 0;
   memset(&load, 0, sizeof load);
   load.struct_bytes = sizeof load;
@@ -127,6 +133,11 @@ static int use_session_options(const void* bytes, size_t size) {
   options.read_counters = read_two;
   options.counter_argument = &calls;
   CHECK(aipu_session_create_with(model, &options, &first) == AIPU_OK);
+  options.inspect = keep_y;
+  options.inspect_argument = &last_y;
+  options.overlap = 1;
+  CHECK(aipu_session_create_with(model, &options, &refused) == AIPU_INVALID_ARGUMENT);
+  options.overlap = 0;
   CHECK(aipu_session_create_with(model, &options, &second) == AIPU_OK);
   aipu_pool_release(pool);
   aipu_pool_release(NULL);
@@ -145,6 +156,7 @@ static int use_session_options(const void* bytes, size_t size) {
   CHECK(aipu_session_profile_row(first, 0, &row) == AIPU_OK && row.lanes == 1 && row.wait_count == 0);
   CHECK(row.count_count == 2 && row.counts[0] == 1 && row.counts[1] == 10);
   CHECK(aipu_session_profile_row(first, 2, &row) == AIPU_OK && row.wait_count == 1 && row.waits[0] == 1); /* the copy */
+  CHECK(last_y == 16);
   CHECK(calls == 2 * 2 * 3); /* before and after each of three commands, twice */
   aipu_session_release(first);
   aipu_session_release(second);

@@ -100,6 +100,10 @@ int use_pool(const void* bytes, size_t size) {
   int64_t calls = 0;
   options.profile = true;
   options.counters = {1, [&](int64_t* values) { *values = ++calls; }};
+  std::string seen;
+  options.inspect = [&](const std::string& name, const std::string&, const aipu::Tensor& value) {
+    if (name == "y") seen = name + std::to_string(value.data<float>()[3]);
+  };
   aipu::Session second(model, options);
   options.pool.reset();
   const std::vector<float> x = {1, 2, 3, 4};
@@ -112,6 +116,7 @@ int use_pool(const void* bytes, size_t size) {
   const std::vector<aipu::ProfileRow> rows = second.profile();
   CHECK(rows.size() == 3 && calls == 6 && rows[2].counts == std::vector<int64_t>{1} && rows[2].lanes == 1);
   CHECK(rows[0].waits.empty() && rows[2].waits == std::vector<uint32_t>{1});
+  CHECK(seen == "y16.000000");
   return 0;
 }
 

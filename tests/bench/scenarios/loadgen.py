@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether our figures agree with those of MLPerf's LoadGen on the delay device, whose runs take what the model says.
+"""Whether our figures agree with those of MLPerf's LoadGen on the paced back end, whose runs take what the model says.
 loadgen.py BUILD_FOLDER [--seconds 5]; a line per figure, exit code 1 if one is off by more than 3 %. Needs the package
 mlcommons-loadgen. Both measure in one process, one after the other.
 """
@@ -16,6 +16,7 @@ PARSER.add_argument("--seconds", type=float, default=5.0, help="of each measurem
 OPTIONS = PARSER.parse_args()
 BUILD = OPTIONS.build.resolve()
 os.environ["AIPU_BACKEND_PATH"] = str(BUILD / "test_backends")
+os.environ["AIPU_PACED_NS"] = "1000"
 sys.path[:0] = [str(BUILD / "python"), str(Path(__file__).resolve().parents[2] / "python")]
 
 import aipu  # noqa: E402
@@ -64,12 +65,12 @@ def main() -> int:
 
     def ours(scenario: str, **options: object) -> object:
         setting = Setting(seconds=OPTIONS.seconds, rate=float(options.pop("rate", 0)), percentile=90)
-        return benchmark("m.aipu.bin", scenario, setting=setting, backend="delay", fewest=3, most=3, **options)
+        return benchmark("m.aipu.bin", scenario, setting=setting, backend="paced", fewest=3, most=3, **options)
 
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         write()
-        model = aipu.load("m.aipu.bin", backend="delay")
+        model = aipu.load("m.aipu.bin", backend="paced")
         told = theirs("single-stream", model, queries=QUERIES[90])
         result = ours("single-stream", batch=1)
         check("single-stream, p90, ms", result.latency_ms["p90"], percentile(told, 90))
