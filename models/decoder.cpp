@@ -96,8 +96,8 @@ class Decoder {
     std::vector<float> cosine, sine;
     for (int64_t position = 0; position < size_.context; ++position) {
       for (int64_t pair = 0; pair < half; ++pair) {
-        const double angle = static_cast<double>(position) *
-                             std::pow(500000.0, -static_cast<double>(pair) / static_cast<double>(half));
+        const double angle =
+            static_cast<double>(position) * std::pow(500000.0, -static_cast<double>(pair) / static_cast<double>(half));
         cosine.push_back(static_cast<float>(std::cos(angle)));
         sine.push_back(static_cast<float>(std::sin(angle)));
       }
@@ -116,8 +116,7 @@ class Decoder {
     const auto key = linear(x, size_.width, size_.key_heads * size_.head, 1.0);
     const auto value = linear(x, size_.width, size_.key_heads * size_.head, 1.0);
     const auto results =
-        b_.node("GroupQueryAttention",
-                {query, key, value, past_key, past_value, lengths_, total_, cosine_, sine_},
+        b_.node("GroupQueryAttention", {query, key, value, past_key, past_value, lengths_, total_, cosine_, sine_},
                 {{"num_heads", size_.heads}, {"kv_num_heads", size_.key_heads}, {"do_rotary", 1}}, 3, kMicrosoft);
     const auto present = [&](size_t i, const char* kind) {
       b_.output(results[i], "present." + std::to_string(layer) + kind, DType::kF32,

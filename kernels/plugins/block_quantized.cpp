@@ -121,8 +121,7 @@ class BlockQuantizedPlugin final : public OpPlugin {
         .set("UNIT_DEPTH", true);
     AnchorArithmetic arithmetic;
     arithmetic.addend = operand(node, kBias);
-    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue,
-                          bind_epilogue(context, node.outputs[0], DType::kF32, arithmetic, &params));
+    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], DType::kF32, arithmetic, &params));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("block_quantized_matmul.py", "block_quantized_matmul", params));
 
     const ConstantPtr& codes = graph.value(node.inputs[kB]).constant;

@@ -92,6 +92,9 @@ def few_rows_tile(
     for block in range(blocks):
         for i in S.unroll(height * vectors):
             acc[i] = vector(0)
+        if PREFETCH > 0:
+            for v in S.unroll(vectors):
+                S.prefetch(scale + ((block + PREFETCH // WORDS) * PANEL_WIDTH + v * VL))
         for w in range(block * WORDS, (block + 1) * WORDS):
             if PREFETCH > 0:
                 for v in S.unroll(vectors):
