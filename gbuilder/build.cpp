@@ -41,6 +41,7 @@
 #include "gbuilder/user_plugins.h"
 #include "graph/ir/attribute_error.h"
 #include "graph/passes/pass.h"
+#include "kernels/parts/staged_product.h"
 #include "kernels/plugin.h"
 #include "kernels/script_op/script_plugin.h"
 #include "runtime/base/file.h"
@@ -206,6 +207,7 @@ class Builder {
     context.evaluator = evaluator_.get();
     context.has_byte_products = target_.dot_products != tir::DotProducts::kNone;
     context.widens_halves = !target_.f16_dot_products;
+    context.reads_codes = !kernels::has_staged_products(target_, DType::kF32);
     if (Status status = read_precision(&context); !status.ok()) return std::move(status).context(options_.model);
     graph::RunOptions run_options;
     for (const std::string& name : options_.disabled_passes) {

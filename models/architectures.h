@@ -36,6 +36,10 @@ std::unique_ptr<OnnxBuilder> build_bert2(uint64_t seed);
 std::unique_ptr<OnnxBuilder> build_bert12(uint64_t seed);
 std::unique_ptr<OnnxBuilder> build_gpt2_6l(uint64_t seed);
 
+// decoder.cpp
+std::unique_ptr<OnnxBuilder> build_decoder_1b_4l(uint64_t seed);
+std::unique_ptr<OnnxBuilder> build_decoder_small(uint64_t seed);
+
 // custom_ops.cpp
 std::unique_ptr<OnnxBuilder> build_soft_cap(uint64_t seed);
 std::unique_ptr<OnnxBuilder> build_hard_shrink(uint64_t seed);

@@ -87,6 +87,11 @@ constexpr Network kNetworks[] = {
     {"bert2", "BERT-base with 2 layers; ids, mask, segments [N,seq] -> [N,seq,768], [N,768]", build_bert2},
     {"bert12", "BERT-base; ids, mask, segments [N,seq] -> [N,seq,768], [N,768]", build_bert12},
     {"gpt2_6l", "six GPT-2-small decoder blocks; ids [N,seq] -> [N,seq,768]", build_gpt2_6l},
+    {"decoder_1b_4l",
+     "four layers of a decoder of a thousand million parameters, weights of 4 bits; ids, mask, caches -> logits, "
+     "caches",
+     build_decoder_1b_4l},
+    {"decoder_small", "the same of width 128", build_decoder_small},
     {"lstm_acoustic", "three LSTM layers of 512; [N,frames,80] -> [N,frames,2000]", build_lstm_acoustic},
     {"transformer_block", "one encoder block of width 64 with 4 heads on [N,seq,64]", transformer_block},
     {"soft_cap", "gemm, example::SoftCap (models/custom_op, libaipu_sample_plugin.so), relu on [N,64]", build_soft_cap,

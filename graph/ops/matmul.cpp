@@ -134,6 +134,53 @@ OpDef quantized_matmul_op() {
   return def;
 }
 
+// Weights of few bits, [N, blocks of K, bytes], the lowest bits of a byte first, as com.microsoft's MatMulNBits has
+// them: (B - zero_points) * scales, which belong to blocks.
+Status infer_block_quantized_matmul(InferContext& ctx) {
+  const int64_t bits = ctx.attributes().i("bits"), block = ctx.attributes().i("block_size"),
+                depth = ctx.attributes().i("K");
+  if ((bits != 4 && bits != 8) || block < 1 || block % 16 != 0 || depth < 1)
+    return invalid_model(str_cat("products of blocks of ", block, " weights of ", bits, " bits, ", depth, " in all"));
+  AIPU_RETURN_IF_ERROR(expect_rank_at_least(ctx, 0, 1));
+  AIPU_RETURN_IF_ERROR(expect_rank(ctx, 1, 3));
+  AIPU_RETURN_IF_ERROR(expect_equal(ctx.input(0).shape.back(), Dim(depth), "the last extent of A"));
+  const Shape& codes = ctx.input(1).shape;
+  const Dim blocks((depth + block - 1) / block);
+  AIPU_RETURN_IF_ERROR(expect_equal(codes[1], blocks, "the number of blocks"));
+  AIPU_RETURN_IF_ERROR(expect_equal(codes[2], Dim(block * bits / 8), "the bytes of a block"));
+  for (const size_t k : {size_t{2}, size_t{3}}) {
+    if (!ctx.has_input(k)) continue;
+    AIPU_RETURN_IF_ERROR(expect_rank(ctx, k, 2));
+    AIPU_RETURN_IF_ERROR(expect_equal(ctx.input(k).shape[0], codes[0], str_cat("the first extent of operand ", k)));
+    AIPU_RETURN_IF_ERROR(expect_equal(ctx.input(k).shape[1], blocks, str_cat("the last extent of operand ", k)));
+  }
+  if (ctx.has_input(4)) {
+    AIPU_RETURN_IF_ERROR(expect_rank(ctx, 4, 1));
+    AIPU_RETURN_IF_ERROR(expect_equal(ctx.input(4).shape[0], codes[0], "the extent of the bias"));
+  }
+  Shape shape = ctx.input(0).shape;
+  shape.back() = codes[0];
+  set_output(ctx, 0, ctx.input(0).dtype, std::move(shape));
+  return {};
+}
+
+OpDef block_quantized_matmul_op() {
+  OpDef def;
+  def.name = "aipu::BlockQuantizedMatMul";
+  def.inputs = {operand("A", "f"), operand("B", "u"), operand("scales", "f"), optional_operand("zero_points", "uf"),
+                optional_operand("bias", "f")};
+  def.outputs = {operand("Y", "f")};
+  def.attributes = {attr::required("bits", AttributeKind::kInt), attr::required("block_size", AttributeKind::kInt),
+                    attr::required("K", AttributeKind::kInt)};
+  def.infer = infer_block_quantized_matmul;
+  def.axes = [](const Graph& graph, const Node& node) {
+    AxisMapBuilder map(graph, node);
+    return map.link_leading(0, 0, map.output_rank(0) - 1).take();
+  };
+  def.multiply_adds = work::matmul(0);
+  return def;
+}
+
 OpDef gemm_op() {
   OpDef def;
   def.name = "Gemm";
@@ -182,8 +229,14 @@ OpDef inverse_op() {
 }  // namespace
 
 std::vector<OpDef> matmul_ops() {
-  return {matmul_op(), matmul_integer_op(), qlinear_matmul_op(), quantized_matmul_op(), gemm_op(),
-          det_op(),    inverse_op()};
+  return {matmul_op(),
+          matmul_integer_op(),
+          qlinear_matmul_op(),
+          quantized_matmul_op(),
+          block_quantized_matmul_op(),
+          gemm_op(),
+          det_op(),
+          inverse_op()};
 }
 
 }  // namespace aipu::graph

@@ -30,6 +30,8 @@ struct PassContext {
   int64_t fold_limit_bytes = int64_t{1} << 30;  // larger results stay computations
   // Whether kernels multiply bytes by signed bytes faster than wider integers.
   bool has_byte_products = false;
+  // Whether kernels multiply by constant weights of few bits as they are, rather than by floats made of them before.
+  bool reads_codes = true;
   // Whether kernels multiply float16 numbers by widening each, so that float32 is faster.
   bool widens_halves = false;
   // Of lower_precision, what products multiply (float32, bfloat16, float16): the first rule that fits a node decides,

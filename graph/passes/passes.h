@@ -12,6 +12,7 @@ Result<int> eliminate_dead_nodes(Graph& graph, PassContext& context);
 Result<int> inline_control_flow(Graph& graph, PassContext& context);
 Result<int> resolve_shape_operands(Graph& graph, PassContext& context);
 Result<int> fold_data(Graph& graph, PassContext& context);
+Result<int> block_quantized_products(Graph& graph, PassContext& context);
 Result<int> fold_constants(Graph& graph, PassContext& context);
 Result<int> common_subexpressions(Graph& graph, PassContext& context);
 Result<int> simplify_algebra(Graph& graph, PassContext& context);

@@ -18,7 +18,9 @@ std::span<const Pass> graph_pipeline() {
       {"resolve_shape_operands", "turn shape-like operands with known elements into attributes",
        resolve_shape_operands},
       {"fold_data", "turn integer tensors with known elements into constants", fold_data},
-      // Before constants are folded: DequantizeLinear of weights is part of its patterns.
+      // Before constants are folded: DequantizeLinear of weights is part of the patterns of these two.
+      {"block_quantized_products", "multiply by weights of few bits as they are, where these have scales for blocks",
+       block_quantized_products, Exactness::kRounds},
       {"integer_arithmetic", "let quantised graphs compute with integers", integer_arithmetic, Exactness::kRounds},
       {"fold_constants", "compute nodes whose inputs are all constant", fold_constants},
       {"simplify_algebra", "remove ops that do nothing, merge views and transposes", simplify_algebra},

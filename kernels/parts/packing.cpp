@@ -194,8 +194,16 @@ void convert_pairs(const graph::Constant& source, const PanelLayout& l, const Pa
 void make_part(const graph::Constant& source, DType to, const PanelLayout& l, const Part& part, std::byte* out) {
   if (l.pairs) return convert_pairs(source, l, part, out);
   if (source.dtype() == to) {
-    dtype_bytes(to) == 4 ? move_panels<uint32_t>(source, l, part, out) : move_panels<uint64_t>(source, l, part, out);
-    return;
+    switch (dtype_bytes(to)) {
+      case 1:
+        return move_panels<uint8_t>(source, l, part, out);
+      case 2:
+        return move_panels<uint16_t>(source, l, part, out);
+      case 4:
+        return move_panels<uint32_t>(source, l, part, out);
+      default:
+        return move_panels<uint64_t>(source, l, part, out);
+    }
   }
   switch (to) {
     case DType::kF32:

@@ -18,8 +18,9 @@ struct PanelLayout {
   bool pairs = false;
 };
 
-// `to` is the accumulators' dtype, or bfloat16 with pairs; values are converted. The result has shape [batches,
-// ceil(columns / panel_width), depth, panel_width] and is deferred: it is packed, by panels, when the file is written.
+// `to` is the accumulators' dtype, the source's, or bfloat16 with pairs; values are converted. The result has shape
+// [batches, ceil(columns / panel_width), depth, panel_width] and is deferred: it is packed, by panels, when the file is
+// written.
 graph::ConstantPtr pack_panels(graph::ConstantPtr source, DType to, const PanelLayout& layout);
 
 // The same for an operand that may or may not be constant (with pairs: is): packed at compile time if it is, else by a

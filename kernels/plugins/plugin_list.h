@@ -25,6 +25,7 @@ void register_builtin_plugins(PluginRegistry& registry);
   X(winograd_f4) \
   X(conv_transpose) \
   X(quantized) \
+  X(block_quantized) \
   X(pool) \
   X(resize) \
   X(reduce) \

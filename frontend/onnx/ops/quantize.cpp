@@ -49,6 +49,16 @@ bool has_blocks(OpContext& c) {
   return it != c.attributes.end() && it->second.i > 0;
 }
 
+// Constant weights, which a product may take as they are (graph/passes/block_quantized_products.cpp).
+bool is_matrix_of_codes(OpContext& c) {
+  for (size_t i = 0; i < 3; ++i) {
+    if (c.has_input(i) && c.graph().constant(c.input(i)) == nullptr) return false;
+  }
+  const DType type = c.dtype(c.input(0));
+  const bool has_codes = type == DType::kI4 || type == DType::kU4 || type == DType::kI8 || type == DType::kU8;
+  return has_codes && c.rank(c.input(0)) == 2 && c.rank(c.input(1)) == 2;
+}
+
 struct Range {
   double least = 0, greatest = 0;
 };
@@ -101,6 +111,7 @@ void dequantize_linear(OpContext& c) {
     const ValueId y = c.emit("DequantizeLinear", listed(c.pass_attributes("DequantizeLinear")), c.inputs);
     return c.set_output(0, c.cast(y, dtype));
   }
+  if (dtype == scale_type && is_matrix_of_codes(c)) return pass(c);
   const Blocks blocks = take_blocks(c);
   const ValueId x = c.input(0);
   const auto spread = [&](size_t i) {

@@ -112,6 +112,50 @@ ValueId unpacked_bits(OpContext& c, ValueId packed, int64_t bits) {
   return c.emit("Reshape", {{"shape", shape}}, {all});
 }
 
+struct BlockWeights {
+  int64_t bits, block, rows, depth, blocks;
+};
+
+// One code or number for each row and block. The packed ones of a row begin with a byte.
+ValueId per_block(OpContext& c, ValueId x, const BlockWeights& w) {
+  if (c.dtype(x) != DType::kU8) return reshape(c, x, {w.rows, w.blocks});
+  const int64_t bytes = (w.blocks * w.bits + 7) / 8;
+  return slice(c, unpacked_bits(c, reshape(c, x, {w.rows, bytes}), w.bits), 1, 0, w.blocks);
+}
+
+// The constant operand i with another shape.
+ConstantPtr shaped(OpContext& c, size_t i, std::vector<int64_t> shape) {
+  const ConstantPtr& given = c.graph().value(c.input(i)).constant;
+  ConstantPtr result = graph::Constant::borrow(given->dtype(), std::move(shape), given->bytes(), given);
+  if (result == nullptr || result->element_count() != given->element_count())
+    c.fail_invalid(str_cat("operand ", i, " of the type ", given->type().text(), " does not fit N, K and block_size"));
+  return result;
+}
+
+// What per_block() gives of constant zero points, as a constant.
+ConstantPtr constant_zeros(OpContext& c, const BlockWeights& w) {
+  if (c.dtype(c.input(3)) != DType::kU8) return shaped(c, 3, {w.rows, w.blocks});
+  const int64_t in_byte = 8 / w.bits, bytes = (w.blocks + in_byte - 1) / in_byte;
+  const ConstantPtr packed = shaped(c, 3, {w.rows, bytes});
+  if (!c.ok()) return nullptr;
+  std::vector<uint8_t> zeros;
+  for (int64_t n = 0; n < w.rows; ++n) {
+    for (int64_t k = 0; k < w.blocks; ++k) {
+      const auto byte = static_cast<uint8_t>(packed->bytes()[static_cast<size_t>(n * bytes + k / in_byte)]);
+      zeros.push_back(static_cast<uint8_t>((byte >> (k % in_byte * w.bits)) & ((1 << w.bits) - 1)));
+    }
+  }
+  return graph::Constant::of<uint8_t>(DType::kU8, {w.rows, w.blocks}, std::span<const uint8_t>(zeros));
+}
+
+// Weights that the product reads as they are: constant ones, in order, of bytes and halves of bytes.
+bool stay_quantized(OpContext& c, const BlockWeights& w) {
+  const auto is_constant = [&](size_t i) { return !c.has_input(i) || c.graph().constant(c.input(i)) != nullptr; };
+  const DType dtype = c.dtype(c.input(0));
+  return (w.bits == 4 || w.bits == 8) && w.block % 16 == 0 && !c.has_input(4) && is_constant(1) && is_constant(2) &&
+         is_constant(3) && dtype_bits(dtype) <= 32 && is_floating(c.dtype(c.input(2)));
+}
+
 }  // namespace
 
 // A times the transposed B, which is [N, blocks, bytes]: a scale, and perhaps a zero point, for each block of K.
@@ -129,6 +173,17 @@ void matmul_n_bits(OpContext& c) {
   if (block < 1 || rows < 1 || depth < 1) return c.fail_invalid("needs positive N, K and block_size");
   const DType dtype = c.dtype(c.input(0));
   const int64_t blocks = (depth + block - 1) / block;
+  const BlockWeights weight_blocks{bits, block, rows, depth, blocks};
+  if (stay_quantized(c, weight_blocks)) {
+    const ConstantPtr codes = shaped(c, 1, {rows, blocks, block * bits / 8}), scales = shaped(c, 2, {rows, blocks});
+    const ConstantPtr zeros = c.has_input(3) && c.ok() ? constant_zeros(c, weight_blocks) : nullptr;
+    if (!c.ok()) return;
+    std::vector<ValueId> operands{c.input(0), c.constant(codes), c.constant(scales),
+                                  zeros != nullptr ? c.constant(zeros) : ValueId(), c.input(5)};
+    while (!operands.back().valid()) operands.pop_back();
+    return c.emit_output("aipu::BlockQuantizedMatMul", {{"bits", bits}, {"block_size", block}, {"K", depth}},
+                         std::move(operands));
+  }
   const ValueId codes = unpacked_bits(c, reshape(c, c.input(1), {rows, blocks, block * bits / 8}), bits);
   // Numbers [N, blocks] for the elements of B: of blocks side by side, or of those that g_idx names.
   const bool in_order = !c.has_input(4);
@@ -141,12 +196,7 @@ void matmul_n_bits(OpContext& c) {
   if (!c.has_input(3)) {
     centred = subtract(c, centred, c.scalar(dtype, static_cast<double>(1 << (bits - 1))));
   } else {
-    ValueId zeros = c.input(3);
-    if (c.dtype(zeros) == DType::kU8) {
-      const int64_t bytes = (blocks * bits + 7) / 8;
-      zeros = slice(c, unpacked_bits(c, reshape(c, zeros, {rows, bytes}), bits), 1, 0, blocks);
-    }
-    centred = subtract(c, centred, c.cast(spread(zeros), dtype));
+    centred = subtract(c, centred, c.cast(spread(per_block(c, c.input(3), weight_blocks)), dtype));
   }
   ValueId weights = multiply(c, centred, c.cast(spread(c.input(2)), dtype));
   if (in_order) weights = reshape(c, weights, {rows, blocks * block});

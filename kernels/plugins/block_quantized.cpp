@@ -1,0 +1,169 @@
+// aipu::BlockQuantizedMatMul: products with constant weights of 4 or 8 bits that have scales for blocks of the depth.
+// The weights stay as they are, in the file and in memory (templates/block_quantized_matmul.py).
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/parts/axis_view.h"
+#include "kernels/parts/fusion.h"
+#include "kernels/parts/gemm.h"
+#include "kernels/parts/packing.h"
+#include "kernels/plugins/plugin_list.h"
+
+namespace aipu::kernels {
+namespace {
+
+using graph::ConstantPtr;
+using graph::Dim;
+using graph::Graph;
+using graph::Node;
+using graph::ValueId;
+
+enum Operand : size_t { kA, kB, kScales, kZeros, kBias };
+
+ValueId operand(const Node& node, size_t k) { return k < node.inputs.size() ? node.inputs[k] : ValueId(); }
+
+// Up to here the codes are multiplied as they are. From there on the product is no longer a matter of reading them, and
+// weights that are made once are multiplied by twice as many rows at a time.
+constexpr int64_t kFewRows = 8;
+
+struct Problem {
+  int64_t bits, block, depth, columns, blocks;
+  Dim rows;
+  RowCount row_count;
+  int64_t words() const { return blocks * block * bits / 32; }  // of a column
+};
+
+Problem problem_of(const Graph& graph, const Node& node) {
+  const graph::Shape& a = graph.type(node.inputs[kA]).shape;
+  const std::vector<int64_t>& b = graph.constant(node.inputs[kB])->shape();
+  Problem p{.bits = node.attributes.i("bits"),
+            .block = node.attributes.i("block_size"),
+            .depth = node.attributes.i("K"),
+            .columns = b[0],
+            .blocks = b[1],
+            .rows = 1,
+            .row_count = row_count(graph::Shape(a.begin(), a.end() - 1))};
+  for (size_t i = 0; i + 1 < a.size(); ++i) p.rows *= a[i];
+  return p;
+}
+
+// Columns of [columns][steps] side by side in panels.
+ConstantPtr panels_of(const ConstantPtr& source, int64_t columns, int64_t steps, int64_t width) {
+  return pack_panels(source, source->dtype(),
+                     {.batches = 1,
+                      .depth = steps,
+                      .columns = columns,
+                      .panel_width = width,
+                      .inner = steps,
+                      .batch_stride = 0,
+                      .column_stride = steps,
+                      .inner_stride = 1,
+                      .outer_stride = 0});
+}
+
+// The tiles of few rows: two accumulators for each row and vector, a vector of codes, a broadcast value.
+struct FewTiles {
+  std::vector<int64_t> heights, vectors;
+};
+
+FewTiles few_tiles(const tir::Target& target, int64_t most_rows) {
+  FewTiles tiles{{2, 1}, {2, 4}};
+  if (target.vector_registers >= 32) tiles = {{4, 2, 1}, {2, 4, 4}};
+  while (tiles.heights.front() > most_rows) {
+    tiles.heights.erase(tiles.heights.begin());
+    tiles.vectors.erase(tiles.vectors.begin());
+  }
+  return tiles;
+}
+
+class BlockQuantizedPlugin final : public OpPlugin {
+ public:
+  std::string_view name() const override { return "block_quantized"; }
+
+  graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&) const override {
+    const Node& node = graph.node(anchor);
+    if (node.op != "aipu::BlockQuantizedMatMul") return std::nullopt;
+    for (const size_t k : {kB, kScales, kZeros}) {
+      if (operand(node, k).valid() && graph.constant(operand(node, k)) == nullptr)
+        return unsupported("weights that are not constant");
+    }
+    return claim_with_epilogue(graph, anchor);
+  }
+
+  Status setup(SetupContext& context) const override {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    const Problem p = problem_of(graph, node);
+    constexpr int64_t kVectors = 2, kPanelVectors = 4;
+    const int lanes = context.lanes(DType::kF32);
+    const int64_t width = kPanelVectors * lanes;
+    const RegisterTile tile = register_tile(context.target(), Dim(kVectors * lanes), lanes);
+
+    dsl::TemplateParams params;
+    set_tile_params(context.target(), tile, lanes, DType::kF32, &params);
+    const int64_t most_few = p.row_count.exact ? p.row_count.multiple : kFewRows;
+    const bool has_few = p.row_count.multiple <= kFewRows, has_many = !p.row_count.exact || most_few > kFewRows;
+    const FewTiles few = few_tiles(context.target(), most_few);
+    const ConstantPtr& scales = graph.value(node.inputs[kScales]).constant;
+    const ValueId zeros = operand(node, kZeros);
+    params.set("A", graph.type(node.inputs[kA]).dtype)
+        .set("BITS", p.bits)
+        .set("BLOCK", p.block)
+        .set("SCALE", scales->dtype())
+        .set("zero_types", zeros.valid() ? pointer_types(1, graph.type(zeros).dtype) : pointer_types(0, DType::kU8))
+        .set("PANEL_VECTORS", kPanelVectors)
+        .set("FEW_ROWS", has_few ? kFewRows : int64_t{0})
+        .set("FEW_HEIGHTS", few.heights)
+        .set("FEW_VECTORS", few.vectors)
+        .set("MANY_ROWS", has_many)
+        .set("HEIGHTS", tile_heights(p.row_count, tile.rows))
+        .set("A_ZERO", false)
+        .set("UNIT_DEPTH", true);
+    AnchorArithmetic arithmetic;
+    arithmetic.addend = operand(node, kBias);
+    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], DType::kF32, arithmetic, &params));
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("block_quantized_matmul.py", "block_quantized_matmul", params));
+
+    const ConstantPtr& codes = graph.value(node.inputs[kB]).constant;
+    const ConstantPtr words = graph::Constant::borrow(DType::kI32, {p.columns, p.words()}, codes->bytes(), codes);
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[kA]))
+        .pointer("codes", context.add_constant(panels_of(words, p.columns, p.words(), width)))
+        .pointer("scale", context.add_constant(panels_of(scales, p.columns, p.blocks, width)));
+    if (zeros.valid()) {
+      const ConstantPtr& constant = graph.value(zeros).constant;
+      arguments.pointer("zeros[0]", context.add_constant(panels_of(constant, p.columns, p.blocks, width)));
+    }
+    const int64_t copies = has_few ? kFewRows * (p.blocks * p.block + p.blocks) : 0;
+    const int64_t weights = has_many ? p.blocks * p.block * kVectors * lanes : 0;
+    const int64_t scratch = std::max(copies, weights);
+    // Making weights costs as much as some rows; a TEC makes them for as many as there are unless others were idle.
+    constexpr int64_t kRowsOfBlock = 64;
+    const Dim panels = graph::ceildiv(Dim(p.columns), Dim(kVectors * lanes));
+    const Dim row_blocks = graph::max(
+        graph::min(graph::ceildiv(tec_count() * Dim(4), panels), graph::ceildiv(p.rows, Dim(kRowsOfBlock))), 1);
+    const Dim tecs = graph::max(graph::min(panels * row_blocks, tec_count()), 1);
+    arguments.pointer("factors", context.add_constant(factors(p.bits, lanes)))
+        .pointer("out", context.value(epilogue.result))
+        .list("extras", epilogue.extra_arguments)
+        .pointer("scratch", context.add_workspace(tecs * Dim(scratch * static_cast<int64_t>(sizeof(float)))))
+        .scalars({{"rows", p.rows}, {"columns", p.columns}, {"depth", p.depth}, {"blocks", p.blocks}})
+        .scalars({{"row_blocks", row_blocks}, {"scratch_size", scratch}});
+    return context.launch(std::move(kernel), arguments, tecs);
+  }
+
+ private:
+  // What x is multiplied by, for codes that are multiplied where they stand in half a word.
+  static ConstantPtr factors(int64_t bits, int64_t lanes) {
+    std::vector<float> elements;
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      elements.push_back(std::ldexp(1.0F, -static_cast<int>(lane % (16 / bits) * bits)));
+    return graph::Constant::of<float>(DType::kF32, {lanes}, elements);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpPlugin> make_block_quantized_plugin() { return std::make_unique<BlockQuantizedPlugin>(); }
+
+}  // namespace aipu::kernels

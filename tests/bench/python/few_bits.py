@@ -1,0 +1,141 @@
+"""Bytes of weights per second of products of few rows with weights of 4 or 8 bits, beside what memory gives.
+
+    PYTHONPATH=build/release/python:tests/python python3 tests/bench/python/few_bits.py [--rows 1,4] [--threads 1,2]
+
+A chain of MatMulNBits (K = N = 4096, blocks of 32, float32 scales) whose weights do not fit the caches is run in turns
+with a loop of C that reads as many bytes, by as many threads, and, where it is installed, with ONNX Runtime. A line for
+each number of rows and threads: medians in GB/s, of codes and scales, and their share of what the loop reads.
+"""
+
+import argparse
+import ctypes
+import functools
+import os
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+
+import aipu
+import numpy as np
+from onnx_text import node, write_model
+
+READER = r"""
+#include <stddef.h>
+typedef long long v8 __attribute__((vector_size(64), aligned(8)));
+long long read_all(const char *p, size_t bytes) {
+  v8 a = {0}, b = {0}, c = {0}, d = {0};
+  const v8 *at = (const v8 *)p, *end = (const v8 *)(p + bytes / 256 * 256);
+  for (; at < end; at += 4) {
+    __builtin_prefetch((const char *)at + 4096);
+    __builtin_prefetch((const char *)at + 4160);
+    __builtin_prefetch((const char *)at + 4224);
+    __builtin_prefetch((const char *)at + 4288);
+    a += at[0]; b += at[1]; c += at[2]; d += at[3];
+  }
+  a += b + c + d;
+  return a[0] + a[1] + a[2] + a[3] + a[4] + a[5] + a[6] + a[7];
+}
+"""
+
+
+def compiled_reader(folder):
+    source, library = os.path.join(folder, "reader.c"), os.path.join(folder, "reader.so")
+    with open(source, "w") as file:
+        file.write(READER)
+    compiler = os.environ.get("CC", "cc")
+    subprocess.run([compiler, "-O2", "-march=native", "-shared", "-fPIC", source, "-o", library], check=True)
+    function = ctypes.CDLL(library).read_all
+    function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_size_t], ctypes.c_longlong
+    return function
+
+
+def read_by_threads(reader, buffer, threads):
+    share = buffer.nbytes // threads // 256 * 256
+    workers = [threading.Thread(target=reader, args=(buffer.ctypes.data + k * share, share)) for k in range(1, threads)]
+    for worker in workers:
+        worker.start()
+    reader(buffer.ctypes.data, share)
+    for worker in workers:
+        worker.join()
+
+
+def write_chain(path, layers, size, block, bits, rows):
+    """Returns the bytes of the codes and scales."""
+    random = np.random.default_rng(1)
+    nodes, constants, value, total = [], {}, "x", 0
+    for k in range(layers):
+        codes = random.integers(0, 256, (size, size // block, block * bits // 8), np.uint8)
+        scales = (random.random((size, size // block), np.float32) * 0.006).astype(np.float32)
+        constants |= {f"codes{k}": codes, f"scales{k}": scales}
+        total += codes.nbytes + scales.nbytes
+        operands = [value, f"codes{k}", f"scales{k}"]
+        value = f"y{k}"
+        sizes = {"K": size, "N": size, "bits": bits, "block_size": block}
+        nodes.append(node("MatMulNBits", operands, [value], "com.microsoft", **sizes))
+    write_model(path, nodes, [("x", "float32", [rows, size])], [(value, "float32", [rows, size])], constants)
+    return total
+
+
+def ort_session(path, threads):
+    try:
+        import onnxruntime
+    except ImportError:
+        return None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def seconds(turns, count, choose):
+    """Of each function: what ``choose`` takes of its times. They are run in turns; the first two do not count."""
+    times = {name: [] for name in turns}
+    for turn in range(count + 2):
+        for name, function in turns.items():
+            start = time.perf_counter()
+            function()
+            if turn > 1:
+                times[name].append(time.perf_counter() - start)
+    return {name: choose(taken) for name, taken in times.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rows", default="1,2,4,8")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--layers", type=int, default=40)
+    parser.add_argument("--size", type=int, default=4096)
+    parser.add_argument("--block", type=int, default=32)
+    parser.add_argument("--bits", type=int, default=4)
+    parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--best", action="store_true", help="the best turn instead of the median, on a busy machine")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        reader = compiled_reader(folder)
+        for rows in map(int, arguments.rows.split(",")):
+            path = os.path.join(folder, "chain.onnx")
+            total = write_chain(path, arguments.layers, arguments.size, arguments.block, arguments.bits, rows)
+            output = os.path.join(folder, "chain.aipu.bin")
+            aipu.build(path, output)
+            buffer = np.ones(total // 8, np.int64)
+            x = np.random.default_rng(2).standard_normal((rows, arguments.size)).astype(np.float32)
+            for threads in map(int, arguments.threads.split(",")):
+                model, other = aipu.load(output).session(threads=threads), ort_session(path, threads)
+                turns = {
+                    "memory": functools.partial(read_by_threads, reader, buffer, threads),
+                    "aipu": functools.partial(model.run, {"x": x}),
+                }
+                if other is not None:
+                    turns["onnxruntime"] = functools.partial(other.run, None, {"x": x})
+                    mine, theirs = next(iter(model.run({"x": x}).values())), other.run(None, {"x": x})[0]
+                    np.testing.assert_allclose(mine, theirs, atol=1e-3 * np.abs(theirs).max())
+                choose = min if arguments.best else statistics.median
+                taken = seconds(turns, arguments.turns, choose)
+                speeds = {name: total / spent / 1e9 for name, spent in taken.items()}
+                shares = [f"{name} {speed:.1f} ({speed / speeds['memory']:.0%})" for name, speed in speeds.items()]
+                print(f"rows {rows}, threads {threads}: GB/s {', '.join(shares)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

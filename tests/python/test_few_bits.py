@@ -1,0 +1,212 @@
+"""Products with weights of 4 and 8 bits that have scales for blocks (MatMulNBits, DequantizeLinear by blocks), which
+stay as they are in the file; against NumPy."""
+
+import os
+
+import aipu
+import numpy as np
+import pytest
+from onnx_text import Raw, node, write_model
+
+F32 = np.float32
+
+
+class Weights:
+    """Random codes [rows, depth], scales and zero points of their blocks."""
+
+    def __init__(self, rows, depth, block, bits, zero="none", scale=F32, seed=0):
+        random = np.random.default_rng(seed)
+        self.rows, self.depth, self.block, self.bits = rows, depth, block, bits
+        self.blocks = -(-depth // block)
+        self.codes = random.integers(0, 1 << bits, (rows, self.blocks * block)).astype(np.uint8)
+        self.scales = (random.random((rows, self.blocks)) * 0.1 + 0.01).astype(scale)
+        self.zeros = random.integers(0, 1 << bits, (rows, self.blocks)).astype(np.uint8)
+        self.zero = zero
+
+    def packed(self, x):
+        if self.bits == 8:
+            return x
+        x = np.pad(x, [(0, 0), (0, x.shape[1] % 2)])
+        return x[:, ::2] | x[:, 1::2] << 4
+
+    def operands(self):
+        zeros = {"none": None, "packed": self.packed(self.zeros), "float": self.zeros.astype(self.scales.dtype)}
+        codes = self.packed(self.codes).reshape(self.rows, self.blocks, -1)
+        return codes, self.scales, zeros[self.zero]
+
+    def dense(self):
+        """[depth, rows], float64."""
+        zeros = self.zeros if self.zero != "none" else np.full_like(self.zeros, 1 << (self.bits - 1))
+        per_block = self.codes.reshape(self.rows, self.blocks, self.block) - zeros[..., None].astype(np.float64)
+        return (per_block * self.scales[..., None]).reshape(self.rows, -1)[:, : self.depth].T
+
+    def sizes(self):
+        return {"K": self.depth, "N": self.rows, "bits": self.bits, "block_size": self.block}
+
+
+def build(folder, weights, shape, dtype="float32", bias=None, behind=(), **options):
+    """A model of one product; returns the path of its aipu.bin."""
+    codes, scales, zeros = weights.operands()
+    operands = [("x", None), ("codes", codes), ("scales", scales), ("zeros", zeros), ("", None), ("bias", bias)]
+    names = [name if name == "x" or array is not None else "" for name, array in operands]
+    while not names[-1]:
+        names.pop()
+    constants = {name: array for name, array in operands if array is not None}
+    nodes = [node("MatMulNBits", names, ["y"], "com.microsoft", **weights.sizes())]
+    nodes += [node(op, ["y" if k == 0 else f"y{k}"], [f"y{k + 1}"]) for k, op in enumerate(behind)]
+    result = f"y{len(behind)}" if behind else "y"
+    path = folder / "product.onnx"
+    write_model(
+        path, nodes, [("x", dtype, [*shape, weights.depth])], [(result, dtype, [*shape, weights.rows])], constants
+    )
+    return aipu.build(path, folder / "product.aipu.bin", **options)["output"]
+
+
+def check(output, weights, rows, dtype=F32, bias=0.0, threads=2, backend=None, tolerance=3e-6):
+    x = np.random.default_rng(rows).standard_normal((*rows, weights.depth)).astype(dtype)
+    dense = weights.dense()
+    found = next(iter(aipu.load(output, backend=backend).session(threads=threads).run({"x": x}).values()))
+    # Of the sum of the magnitudes, which is what roundings are relative to.
+    scale = np.abs(x.astype(np.float64)) @ np.abs(dense) + 1
+    error = np.abs(found - (x.astype(np.float64) @ dense + bias)) / scale
+    assert found.dtype == dtype and error.max() < tolerance, (rows, error.max())
+    return found
+
+
+@pytest.mark.parametrize("zero", ["none", "packed", "float"])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_any_number_of_rows(tmp_path, bits, zero):
+    """Few rows are multiplied by codes, many by weights made of them; the number is open."""
+    weights = Weights(rows=131, depth=200, block=32, bits=bits, zero=zero)
+    output = build(tmp_path, weights, ["M"])
+    for rows in (1, 2, 3, 4, 5, 7, 8, 9, 15, 31, 70):
+        check(output, weights, (rows,))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 8, 9, 64])
+def test_known_rows(tmp_path, rows):
+    weights = Weights(rows=67, depth=96, block=16, bits=4, zero="packed")
+    check(build(tmp_path, weights, [rows]), weights, (rows,))
+
+
+@pytest.mark.parametrize("block", [16, 64, 128, 48])
+def test_blocks(tmp_path, block):
+    """The depth ends within a block, and may be less than one."""
+    for depth in (40, 257):
+        weights = Weights(rows=33, depth=depth, block=block, bits=4)
+        output = build(tmp_path, weights, ["B", "M"])
+        for rows in ((1, 1), (2, 3), (3, 17)):
+            check(output, weights, rows)
+
+
+@pytest.mark.parametrize("target", ["host", "host-avx2", "host-baseline", "X2_1204"])
+def test_targets(tmp_path, target):
+    """With AVX2 interpreted, as not all CPUs have it; on NPUs the weights are float32."""
+    weights = Weights(rows=70, depth=72, block=32, bits=4, zero="packed")
+    output = build(tmp_path, weights, ["M"], target=target, bias=np.arange(70, dtype=F32))
+    for rows in (1, 2, 5, 8, 13):
+        backend = "interp" if target == "host-avx2" else None
+        check(output, weights, (rows,), bias=np.arange(70), backend=backend)
+
+
+def test_interpreted_to_the_bit(tmp_path):
+    weights = Weights(rows=37, depth=80, block=32, bits=4, zero="packed")
+    output = build(tmp_path, weights, ["M"])
+    for rows in (1, 3, 11):
+        compiled = check(output, weights, (rows,))
+        np.testing.assert_array_equal(check(output, weights, (rows,), backend="interp"), compiled)
+        np.testing.assert_array_equal(check(output, weights, (rows,), threads=1), compiled)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_half_precision(tmp_path, bits):
+    weights = Weights(rows=40, depth=128, block=32, bits=bits, zero="packed", scale=np.float16)
+    output = build(tmp_path, weights, ["M"], dtype="float16")
+    for rows in (1, 6, 20):
+        check(output, weights, (rows,), dtype=np.float16, tolerance=1e-3)
+
+
+def test_bias_and_what_follows_are_stored_with_it(tmp_path):
+    weights = Weights(rows=50, depth=64, block=32, bits=4)
+    bias = np.random.default_rng(3).standard_normal(50).astype(F32)
+    output = build(tmp_path, weights, ["M"], bias=bias)
+    for rows in (1, 12):
+        check(output, weights, (rows,), bias=bias)
+    output = build(tmp_path, weights, ["M"], bias=bias, behind=["Relu"], dump_ir=tmp_path / "ir")
+    groups = (tmp_path / "ir" / "groups.txt").read_text()
+    assert groups.count("block_quantized") == 1 and "Relu" in groups
+    x = np.random.default_rng(5).standard_normal((3, 64)).astype(F32)
+    found = next(iter(aipu.load(output).run({"x": x}).values()))
+    np.testing.assert_allclose(found, np.maximum(x @ weights.dense() + bias, 0), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_file_has_the_codes(tmp_path, bits):
+    """The weights take as many bytes in the aipu.bin as in the model."""
+    weights = Weights(rows=2048, depth=2048, block=32, bits=bits, zero="packed", scale=np.float16)
+    path = build(tmp_path, weights, ["M"], dtype="float16")
+    codes, scales, _ = weights.operands()
+    least = codes.nbytes + scales.nbytes + weights.zeros.nbytes
+    assert least <= os.path.getsize(path) < least + 700_000  # code
+
+
+def dequantized(folder, dtype, axis, form, block=16, zero=True, bias=False):
+    """A product behind a DequantizeLinear with blocks; how many nodes take the codes, once results are compared."""
+    random = np.random.default_rng(8)
+    depth, columns = 72, 37
+    bits, signed = int(dtype[-1]), dtype.startswith("int")
+    least = -(1 << (bits - 1)) if signed else 0
+    shape = (depth, columns) if axis == 0 else (columns, depth)
+    per_block = tuple(-(-extent // block) if k == axis else extent for k, extent in enumerate(shape))
+    codes, zeros = (random.integers(least, least + (1 << bits), s) for s in (shape, per_block))
+    scales = random.uniform(0.01, 0.1, per_block).astype(F32)
+
+    def stored(values):
+        if bits == 8:
+            return values.astype(dtype)
+        flat = values.ravel() & 15
+        flat = np.pad(flat, (0, flat.size % 2)).astype(np.uint8)
+        return Raw(dtype, values.shape, (flat[::2] | flat[1::2] << 4).tobytes())
+
+    spread = np.arange(shape[axis]) // block
+    real = (codes - (zeros.take(spread, axis) if zero else 0)) * scales.take(spread, axis).astype(np.float64)
+    x = random.standard_normal((3, real.shape[1] if form in ("Gemm", "Transpose") else real.shape[0])).astype(F32)
+    offset = random.standard_normal(columns).astype(F32)
+    operands = ["w", "s", "z"][: 3 if zero else 2]
+    nodes = [node("DequantizeLinear", operands, ["real"], axis=axis, block_size=block)]
+    if form == "Gemm":
+        nodes.append(node("Gemm", ["x", "real", "b"][: 3 if bias else 2], ["y"], transB=1))
+    elif form == "Transpose":
+        nodes += [node("Transpose", ["real"], ["turned"], perm=[1, 0]), node("MatMul", ["x", "turned"], ["y"])]
+    else:
+        nodes.append(node("MatMul", ["x", "real"], ["y"]))
+    expected = x @ (real.T if form in ("Gemm", "Transpose") else real) + (offset if bias else 0)
+    constants = {"w": stored(codes), "s": scales, "z": stored(zeros), "b": offset}
+    outputs = [("y", "float32", expected.shape)]
+    if form == "twice":  # and as numbers
+        nodes.append(node("Identity", ["real"], ["numbers"]))
+        outputs.append(("numbers", "float32", real.shape))
+    path = folder / "dequantized.onnx"
+    write_model(path, nodes, [("x", "float32", x.shape)], outputs, constants, opset=21)
+    output = aipu.build(path, folder / "dequantized.aipu.bin", dump_ir=folder / "ir")["output"]
+    found = aipu.load(output).run({"x": x})
+    if form == "twice":
+        np.testing.assert_allclose(found["numbers"], real, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found["y"], expected, rtol=2e-5, atol=2e-5)
+    return (folder / "ir" / "groups.txt").read_text().count("aipu::BlockQuantizedMatMul")
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int8", "uint8"])
+def test_products_of_dequantized_blocks(tmp_path, dtype):
+    assert dequantized(tmp_path, dtype, 0, "MatMul")
+    assert dequantized(tmp_path, dtype, 0, "MatMul", zero=False)
+    assert dequantized(tmp_path, dtype, 1, "Gemm", block=32, bias=True)
+    assert dequantized(tmp_path, dtype, 1, "Transpose", block=128)
+    assert dequantized(tmp_path, dtype, 0, "twice")
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint8"])
+def test_other_blocks_become_numbers(tmp_path, dtype):
+    """Along the columns of a product, and of sizes that vectors do not fit."""
+    assert not dequantized(tmp_path, dtype, 1, "MatMul")
+    assert not dequantized(tmp_path, dtype, 0, "MatMul", block=5)
