@@ -201,7 +201,8 @@ class ConvPlugin final : public OpPlugin {
                              .groups = weights.group,
                              .group_in = weights.group_in,
                              .group_out = weights.group_out,
-                             .element = stored};
+                             .element = stored,
+                             .result = context.graph().type(stored_value(context)).dtype};
     const auto plan = plan_staged_product(context.target(), with_padding_inside(geometry), shape);
     if (!plan) return false;
     StagedOperands operands{.x = {context.value(context.anchor().inputs[0])}};
