@@ -20,6 +20,8 @@ constexpr int kBuffers = 2;
 // Of 32 bits: the language's dot products are of multiples of that many.
 constexpr int kLeastLanes = 8;
 constexpr int64_t kSumBytes = 4;
+// Start and scale.
+constexpr int64_t kColumnConstants = 2;
 constexpr int64_t kMostPixels = 128;
 // Of rows of pixels whose number is known when running.
 constexpr int64_t kOpenPixels = 48;
@@ -144,7 +146,8 @@ class Tiling {
 
   int64_t bytes_of(const StagedProduct& plan) const {
     return kBuffers * (plan.x_capacity + plan.w_capacity) * element_bytes_ + plan.sum_capacity * kSumBytes +
-           kBuffers * plan.out_capacity * result_bytes_;
+           kBuffers * plan.out_capacity * result_bytes_ +
+           kColumnConstants * rounded_up(plan.panel() * kSumBytes, kBufferBytes);
   }
 
   // Cycles of one part of a block for a segment of that many pixels.

@@ -33,13 +33,13 @@ from aipu import script as S
 from sharing import balanced
 from spatial import Geometry, Groups, row_at
 from staged_tiles import BYTES, DEPTH, STEP, TILES, Results, add_tiles, store_tiles, whole_tiles
-from staging import begin_tile, close_stage, copy, event_of, fetch, open_stage, staged_in, tile_of
+from staging import begin_tile, close_stage, copy, event_of, open_stage, staged_in, tile_of
 
 
 @S.record
 class Blocks:
-    """Of the depth: `count` blocks of `channels` channels of x each, the last one of the rest. Capacities are elements of
-    buffers.
+    """Of the depth: `count` blocks of `channels` channels of x each, the last one of the rest. Capacities are elements
+    of buffers.
     """
 
     count: S.i32
@@ -61,20 +61,13 @@ def fetch_pixels(stage, number, target, x, offset, span, channels, geometry: Geo
     if blocks.lines == 1 and channels == geometry.channels:
         copy(stage, number, False, target, x + offset, span * channels, span * channels, 1, span * channels)
     else:
-        for line in range(blocks.lines):
-            plane = line // height.kernel * depth.dilation * geometry.height.image
-            source = offset + (plane + line % height.kernel * height.dilation) * line_pitch
-            copy(
-                stage,
-                number,
-                False,
-                target + line * channels,
-                x + source,
-                channels,
-                geometry.channels,
-                span,
-                blocks.lines * channels,
-            )
+        pitch = blocks.lines * channels
+        for plane in range(depth.kernel):
+            place = target + plane * height.kernel * channels
+            source = x + (offset + plane * depth.dilation * height.image * line_pitch)
+            for line in range(height.kernel):
+                own = source + line * height.dilation * line_pitch
+                copy(stage, number, False, place + line * channels, own, channels, geometry.channels, span, pitch)
 
 
 @S.prim_func
@@ -94,8 +87,8 @@ def staged_product(
     panel_columns = blocks.vectors * VL
     panels = S.ceildiv(groups.result, panel_columns)
     segments = S.ceildiv(width.result, segment)
-    pieces = geometry.batch * geometry.depth.result * geometry.height.result * segments
-    unit, last = balanced(pieces * groups.count * panels, S.get_local_size(), S.get_local_id())
+    rows = geometry.batch * geometry.depth.result * geometry.height.result
+    first, last = balanced(rows * segments * groups.count * panels, S.get_local_size(), S.get_local_id())
     ldc = groups.count * groups.result
     # Of a block but the last one, and of that.
     steps_of_block = S.ceildiv(blocks.channels * blocks.run, DEPTH)
@@ -113,9 +106,20 @@ def staged_product(
     sums = (w_pool + 2 * blocks.w_capacity).as_ptr(SUM)
     outs = staged_in(out, (sums + blocks.sum_capacity).as_ptr(OUT), blocks.out_capacity)
     done = S.i32(0)  # units whose results are on their way
+    # What is added and multiplied per column of a panel.
+    own_start = [(outs[1] + 2 * blocks.out_capacity).as_ptr(SUM) for _ in start]
+    own_scale = [(outs[1] + 2 * blocks.out_capacity).as_ptr("float32") + len(start) * panel_columns for _ in scale]
+    constants_of = S.i32(-1)
 
     # Of the unit whose operands come.
-    total = (last - unit) * blocks.count * blocks.parts
+    total = (last - first) * blocks.count * blocks.parts
+    # The unit that comes next: its panel, its row of results, also as one of an image, and its segment. It moves on
+    # without a division.
+    unit_panel = first // S.max(rows * segments, 1)
+    number = (first - unit_panel * rows * segments) // segments
+    unit_segment = first - (unit_panel * rows + number) * segments
+    row = row_at(number, geometry)
+    row_image, row_depth, row_height = S.i32(row.image), S.i32(row.depth), S.i32(row.height)
     image_at = S.i32(0)
     span = S.i32(0)
     pixels = S.i32(0)
@@ -130,11 +134,13 @@ def staged_product(
     block = S.i32(0)
     part = S.i32(0)
     x_number = S.i32(-1)
+    w_number = S.i32(-1)
+    cut = S.i32(-1)
     for step in range(total + 1):
         # What came in the last step is computed in this one.
         own_panel, own_offset, own_n, own_columns = S.i32(panel), S.i32(row_offset), S.i32(n), S.i32(columns)
         own_vectors, own_low, own_lower, own_higher = S.i32(vectors), S.i32(low), S.i32(lower), S.i32(higher)
-        own_x = S.i32(x_number)
+        own_x, own_w = S.i32(x_number), S.i32(w_number)
         own_block = S.i32(block)
         own_part = S.i32(part)
         if step < total:
@@ -145,16 +151,30 @@ def staged_product(
                     block = block + 1
                     if block == blocks.count:
                         block = S.i32(0)
-                        unit = unit + 1
+                        unit_segment = unit_segment + 1
+                        if unit_segment == segments:
+                            unit_segment = S.i32(0)
+                            number = number + 1
+                            row_height = row_height + 1
+                            if row_height == geometry.height.result:
+                                row_height = S.i32(0)
+                                row_depth = row_depth + 1
+                                if row_depth == geometry.depth.result:
+                                    row_depth = S.i32(0)
+                                    row_image = row_image + 1
+                            if number == rows:
+                                number = S.i32(0)
+                                row_image = S.i32(0)
+                                unit_panel = unit_panel + 1
+            is_new = step == 0 or panel != unit_panel
             if block == 0 and part == 0:
-                piece = unit % pieces
-                number = piece // segments
-                begin = (piece - number * segments) * segment
-                row = row_at(number, geometry)
-                panel = unit // pieces
-                group = panel // panels
-                line = (row.image * geometry.depth.image + row.depth * geometry.depth.stride) * geometry.height.image
-                pixel = (line + row.height * geometry.height.stride) * width.image + begin * width.stride
+                begin = unit_segment * segment
+                panel = S.i32(unit_panel)
+                group = S.i32(0)
+                if groups.count > 1:
+                    group = panel // panels
+                line = (row_image * geometry.depth.image + row_depth * geometry.depth.stride) * geometry.height.image
+                pixel = (line + row_height * geometry.height.stride) * width.image + begin * width.stride
                 image_at = pixel * geometry.channels + group * groups.image
                 pixels = S.min(segment, width.result - begin)
                 span = (pixels - 1) * width.stride + (width.kernel - 1) * width.dilation + 1
@@ -163,10 +183,12 @@ def staged_product(
                 n = (group + 1) * groups.result - columns
                 vectors = S.min(blocks.vectors, S.ceildiv(columns, VL))
                 # Tiles of equal height, or of two that differ by one.
-                tiles = S.ceildiv(pixels, HEIGHTS[0])
-                low = pixels // tiles
-                higher = pixels - low * tiles
-                lower = tiles - higher
+                if pixels != cut:
+                    cut = S.i32(pixels)
+                    tiles = S.ceildiv(pixels, HEIGHTS[0])
+                    low = pixels // tiles
+                    higher = pixels - low * tiles
+                    lower = tiles - higher
             channels = S.i32(blocks.channels)
             steps = S.i32(steps_of_block)
             if block == blocks.count - 1:
@@ -185,15 +207,27 @@ def staged_product(
                     geometry,
                     blocks,
                 )
-            part_weights = steps * tiles_of_part * STEP
-            at = panel * panel_weights + block * steps_of_block * tiles_of_panel * STEP + part * part_weights
-            fetch(stage, step, ws, at, part_weights, 1, 0)
+            # Those of a whole panel stay for all its units.
+            if not WHOLE or is_new:
+                w_number = w_number + 1
+                part_weights = steps * tiles_of_part * STEP
+                at = panel * panel_weights + block * steps_of_block * tiles_of_panel * STEP + part * part_weights
+                copy(stage, step, False, tile_of(ws, w_number, 0), weights + at, part_weights, part_weights, 1, 0)
         if step > 0:
             begin_tile(stage, step - 1, drains=False)
             is_last = own_block == blocks.count - 1 and own_part == blocks.parts - 1
             if is_last and done >= 2:
                 S.wait_events(event_of(stage, done, True))
             results = tile_of(outs, done, 0)
+            if constants_of != own_panel:
+                constants_of = S.i32(own_panel)
+                for v in range(own_vectors):
+                    for k in S.unroll(len(start)):
+                        initial = S.vload(start[k] + (own_panel * panel_columns + v * VL), lanes=VL)
+                        S.vstore(initial, own_start[k] + v * VL)
+                    for k in S.unroll(len(scale)):
+                        factor = S.vload(scale[k] + (own_panel * panel_columns + v * VL), lanes=VL)
+                        S.vstore(factor, own_scale[k] + v * VL)
             channels = S.i32(blocks.channels)
             steps = S.i32(steps_of_block)
             if own_block == blocks.count - 1:
@@ -213,7 +247,7 @@ def staged_product(
             column_pitch = blocks.lines * channels
             pitch = column_pitch if TAPS > 1 else column_pitch * width.stride
             pixel_pitch = column_pitch * width.stride
-            w_tile = tile_of(ws, step - 1, 0)
+            w_tile = tile_of(ws, own_w, 0)
             x_tile = tile_of(xs, own_x, 0)
             pixel = S.i32(0)
             for h in S.unroll(len(HEIGHTS)):
@@ -224,7 +258,7 @@ def staged_product(
                     count = S.i32(own_higher)
                 if count > 0:
                     place = Results(
-                        column=own_panel * panel_columns,
+                        column=S.i32(0),
                         row_offset=own_offset + pixel * ldc,
                         ldc=ldc,
                         n=own_n,
@@ -246,8 +280,8 @@ def staged_product(
                             steps,
                             rest,
                             weights_of_tile,
-                            start,
-                            scale,
+                            own_start,
+                            own_scale,
                             place,
                             extras,
                             target,
@@ -277,8 +311,8 @@ def staged_product(
                                 own_vectors,
                                 own_sums,
                                 tile_pitch,
-                                start,
-                                scale,
+                                own_start,
+                                own_scale,
                                 place,
                                 extras,
                                 target,

@@ -15,6 +15,9 @@ DEPTH = 4 * VL // BYTES
 STEP = TAPS * COLUMNS * DEPTH
 # Register tiles of a vector of columns.
 TILES = VL // COLUMNS
+# Of the constants of a panel's columns, which are in local memory.
+own_start_types = [S.ptr(SUM, "lsram") for _ in start_types]
+own_scale_types = [S.ptr("float32", "lsram") for _ in scale_types]
 # Of the loop over the depth in a kernel's text.
 MOST_COPIES = 16
 
@@ -22,7 +25,7 @@ MOST_COPIES = 16
 @S.record
 class Results:
     """What results are: of column `n` of the output, whose rows are ldc apart, from row_offset on; `columns` of them
-    exist. Their start and scale are at `column`, their rows in local memory `pitch` apart.
+    exist. Their start and scale are at `column`, their rows `pitch` apart, in local memory both.
     """
 
     column: S.i32
@@ -183,8 +186,8 @@ def whole_tiles(
     steps: S.i32,
     rest: S.i32,
     weights_of_tile: S.i32,
-    start: start_types,
-    scale: scale_types,
+    start: own_start_types,
+    scale: own_scale_types,
     place: Results,
     extras: extra_types,
     out: S.ptr(OUT, "lsram"),
@@ -192,13 +195,16 @@ def whole_tiles(
     """`count` times `height` pixels by `vectors` vectors of columns, from products to results."""
     acc = sums_of_tile(height)
     zero = S.cast(0, f"{SUM}x{VL}")
+    distances = [q * pitch for q in positions(height)]
+    first = x
     for tile in range(count):
-        rows = [x + (tile * (height * pixel_pitch) + q * pitch) for q in positions(height)]
+        rows = [first + distance for distance in distances]
         for v in range(vectors):
             own = w + v * (TILES * weights_of_tile)
             totals = whole_vector(height, acc, zero, rows, own, sums, steps, rest, weights_of_tile)
             target = out + (tile * height * place.pitch + v * VL)
             finish_sums(height, totals, start, scale, of_vector(place, v, tile * height), extras, target)
+        first = first + height * pixel_pitch
 
 
 @S.prim_func(is_inline=False)
@@ -222,8 +228,10 @@ def add_tiles(
     """
     acc = sums_of_tile(height)
     zero = S.cast(0, f"{SUM}x{VL}")
+    distances = [q * pitch for q in positions(height)]
+    first = x
     for row in range(count):
-        rows = [x + (row * (height * pixel_pitch) + q * pitch) for q in positions(height)]
+        rows = [first + distance for distance in distances]
         for tile in range(tiles):
             target = sums + (tile * tile_pitch + row * (height * VL))
             totals = multiply_tile(height, acc, zero, rows, w + tile * weights_of_tile, steps, rest)
@@ -233,6 +241,7 @@ def add_tiles(
             else:
                 for i in S.unroll(height):
                     S.vstore(totals[i], target + i * VL)
+        first = first + height * pixel_pitch
 
 
 @S.prim_func(is_inline=False)
@@ -242,8 +251,8 @@ def store_tiles(
     vectors: S.i32,
     sums: S.ptr(SUM, "lsram"),
     tile_pitch: S.i32,
-    start: start_types,
-    scale: scale_types,
+    start: own_start_types,
+    scale: own_scale_types,
     place: Results,
     extras: extra_types,
     out: S.ptr(OUT, "lsram"),
