@@ -115,11 +115,14 @@ def staged_product(
     total = (last - first) * blocks.count * blocks.parts
     # The unit that comes next: its panel, its row of results, also as one of an image, and its segment. It moves on
     # without a division.
-    unit_panel = first // S.max(rows * segments, 1)
-    number = (first - unit_panel * rows * segments) // segments
-    unit_segment = first - (unit_panel * rows + number) * segments
-    row = row_at(number, geometry)
-    row_image, row_depth, row_height = S.i32(row.image), S.i32(row.depth), S.i32(row.height)
+    unit_panel, number, unit_segment = S.i32(0), S.i32(0), S.i32(0)
+    row_image, row_depth, row_height = S.i32(0), S.i32(0), S.i32(0)
+    if first < last:
+        unit_panel = first // (rows * segments)
+        number = (first - unit_panel * rows * segments) // segments
+        unit_segment = first - (unit_panel * rows + number) * segments
+        row = row_at(number, geometry)
+        row_image, row_depth, row_height = S.i32(row.image), S.i32(row.depth), S.i32(row.height)
     image_at = S.i32(0)
     span = S.i32(0)
     pixels = S.i32(0)
