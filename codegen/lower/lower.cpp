@@ -25,7 +25,8 @@ constexpr LoweringPass kPasses[] = {
     {"lower_fma", lower_fma},                            // what the interpreter runs is what is compiled
     {"split_vectors", nullptr, split_vectors},           // the only pass that knows the width of a register
     {"hoist_tec_id", hoist_tec_id},                      // after all that copies code
-    {"simplify", simplify},                              // last: splitting and unrolling leave arithmetic on constants
+    {"simplify", simplify},                              // splitting and unrolling leave arithmetic on constants
+    {"share_constants", share_constants},                // last: before, constants belong to what is computed with them
 };
 
 Result<Module> run_on_functions(const LoweringPass& pass, const Module& module, const Target& target) {

@@ -26,4 +26,8 @@ Result<PrimFunc> lower_fma(const PrimFunc& function, const Target& target);
 // The id of the TEC and their number are asked for once, at the start.
 Result<PrimFunc> hoist_tec_id(const PrimFunc& function, const Target& target);
 
+// Vectors of one number are made once for a straight piece of code, and before a loop that has no other loops in it,
+// where the timing model counts them; hosts' compilers do it themselves.
+Result<PrimFunc> share_constants(const PrimFunc& function, const Target& target);
+
 }  // namespace aipu::tir

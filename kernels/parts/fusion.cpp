@@ -107,6 +107,13 @@ Result<FusedExpression> epilogue_expression(SetupContext& context, const std::ve
 
 }  // namespace
 
+graph::ValueId stored_value(const SetupContext& context) {
+  NodeId last = context.group().anchor;
+  for (const NodeId id : context.group().nodes)
+    if (id != context.group().anchor) last = id;
+  return context.graph().node(last).outputs[0];
+}
+
 DType accumulator_dtype(DType stored) { return compute_dtype(stored); }
 
 Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DType accumulator,

@@ -33,6 +33,9 @@ struct AnchorArithmetic {
   double addend_scale = 1;
 };
 
+// The value that a group with an epilogue stores: that of the last node.
+graph::ValueId stored_value(const SetupContext& context);
+
 // How an epilogue can index an operand of a given shape in an output space: "scalar", "column" (by the last axis),
 // "full", or "" when it cannot.
 std::string_view operand_mode(const graph::Shape& operand, const graph::Shape& space);

@@ -20,13 +20,15 @@ constexpr int kBuffers = 2;
 // Of 32 bits: the language's dot products are of multiples of that many.
 constexpr int kLeastLanes = 8;
 constexpr int64_t kSumBytes = 4;
+// Start and scale.
+constexpr int64_t kColumnConstants = 2;
 constexpr int64_t kMostPixels = 128;
 // Of rows of pixels whose number is known when running.
 constexpr int64_t kOpenPixels = 48;
 // Buffers begin at multiples of it.
 constexpr int64_t kBufferBytes = 64;
-// Cycles around the inner loop: of a chunk, of a register tile, of a vector of results.
-constexpr double kChunkTurn = 160, kTileTurn = 50, kResult = 20;
+// Cycles around the inner loop: of a chunk, of a register tile, of its results' vector of columns, of a vector of them.
+constexpr double kChunkTurn = 160, kTileTurn = 8, kVectorTurn = 8, kResult = 13;
 // Counters and addresses of a step, beside one address per access.
 constexpr double kStepTurn = 4;
 // Further numbers of blocks that are tried after the least one that fits.
@@ -39,6 +41,7 @@ class Tiling {
   Tiling(const tir::Target& target, const SpatialGeometry& geometry, const ProductShape& shape)
       : target_(target), costs_(target.costs.value_or(tir::CostFigures())), axis_(geometry.axes[2]), shape_(shape) {
     element_bytes_ = static_cast<int64_t>(dtype_bytes(shape.element));
+    result_bytes_ = static_cast<int64_t>(dtype_bytes(shape.result));
     plan_.lanes = std::max(target.lanes(32), kLeastLanes);
     plan_.depth = plan_.lanes * kSumBytes / element_bytes_;
     plan_.lines = geometry.axes[0].kernel * geometry.axes[1].kernel;
@@ -86,8 +89,9 @@ class Tiling {
     }
     return static_cast<int64_t>(columns.size());
   }
+  // The sums, a vector of what is not held, and of weights and the pixels under a tap what is less.
   int64_t registers(int64_t height) const {
-    return height * plan_.columns + std::min(plan_.taps * plan_.columns, positions(height)) + 1;
+    return height * plan_.columns + std::min(plan_.taps * plan_.columns, height) + 1;
   }
   int64_t tiles() const { return plan_.lanes / plan_.columns; }
 
@@ -141,7 +145,9 @@ class Tiling {
   }
 
   int64_t bytes_of(const StagedProduct& plan) const {
-    return kBuffers * (plan.x_capacity + plan.w_capacity) * element_bytes_ + plan.sum_bytes;
+    return kBuffers * (plan.x_capacity + plan.w_capacity) * element_bytes_ + plan.sum_capacity * kSumBytes +
+           kBuffers * plan.out_capacity * result_bytes_ +
+           kColumnConstants * rounded_up(plan.panel() * kSumBytes, kBufferBytes);
   }
 
   // Cycles of one part of a block for a segment of that many pixels.
@@ -154,18 +160,21 @@ class Tiling {
     for (const auto& [height, count] : cut(pixels)) {
       const auto loads = number(plan_.taps * plan_.columns + positions(height));
       const double products = number(height * plan_.taps * plan_.columns), h = number(height);
-      const double tile = steps * (std::max(products, loads + kStepTurn) + loads * local) + h * columns;
-      const double folded = h * (std::max((columns - 1) * pair, 1.0) + local) + 14;
-      const double store = h * (number(tiles()) * local + number(tiles() - 1) * pair + kResult) + kTileTurn;
+      const double folded = h * (columns - 1) * pair;
+      const double tile = steps * (std::max(products, loads + kStepTurn) + loads * local) + folded + kTileTurn;
+      const double folds = h * (number(tiles() - 1) * pair + kResult) + kVectorTurn;
+      const double vectors = number(plan_.vectors);
       if (plan_.blocks == 1) {
-        cycles += number(count) * (tiles_of_part * (tile + folded) + number(plan_.vectors) * store);
+        // All tiles but the last one wait in memory.
+        const double waiting = h * 2 * local * number(tiles() - 1);
+        cycles += number(count) * (tiles_of_part * tile + vectors * (waiting + folds));
       } else {
-        const double sums = folded + h * (1 + local) + kTileTurn;
-        cycles += number(count) *
-                  (tiles_of_part * (tile + sums) + number(plan_.vectors) * store / number(plan_.blocks * plan_.parts));
+        const double stored = vectors * (h * number(tiles()) * local + folds) / number(plan_.blocks * plan_.parts);
+        cycles += number(count) * (tiles_of_part * (tile + h * (1 + 2 * local)) + stored);
       }
     }
-    return cycles + kChunkTurn + costs_.commands.dma_setup * (1 + number(plan_.lines) / number(plan_.parts));
+    const double copies = 1 + number(plan_.lines) / number(plan_.parts) + 1 / number(plan_.blocks * plan_.parts);
+    return cycles + kChunkTurn + costs_.commands.dma_setup * copies;
   }
 
   bool consider() {
@@ -177,14 +186,18 @@ class Tiling {
     // A vector may be read that begins in x.
     plan_.x_capacity = rounded_up(x + plan_.depth, whole);
     plan_.w_capacity = rounded_up(w, whole);
-    plan_.sum_bytes =
-        (plan_.blocks == 1 ? height_ * tiles() : plan_.pixels * plan_.vectors * tiles()) * plan_.lanes * kSumBytes;
+    const int64_t sums = plan_.blocks == 1 ? height_ * (tiles() - 1) : plan_.pixels * plan_.vectors * tiles();
+    const int64_t results = plan_.pixels * plan_.panel();
+    plan_.sum_capacity = rounded_up(sums * plan_.lanes, kBufferBytes / kSumBytes);
+    plan_.out_capacity = rounded_up(results, kBufferBytes / result_bytes_);
     if (bytes_of(plan_) > target_.lsram_bytes()) return false;
 
     const npu_timing::Figures& figures = costs_.commands;
-    const double bytes = number(element_bytes_) * (number(x) / number(plan_.parts) + number(w));
-    const double copies = number(plan_.lines) / number(plan_.parts) + 1;
-    const double rows = number(plan_.lines * span) / number(plan_.parts) + 1;
+    const double parts = number(plan_.parts), steps_of_unit = parts * number(plan_.blocks);
+    const double bytes =
+        number(element_bytes_) * (number(x) / parts + number(w)) + number(result_bytes_ * results) / steps_of_unit;
+    const double copies = number(plan_.lines) / parts + 1 + 1 / steps_of_unit;
+    const double rows = number(plan_.lines * span) / parts + 1 + number(plan_.pixels) / steps_of_unit;
     const double transfer = std::max(figures.transfer_cycles(copies, rows, bytes),
                                      bytes * std::max(1, target_.all_tecs()) / figures.global_bytes_per_cycle);
     const double full = compute(plan_.pixels);
@@ -225,7 +238,7 @@ class Tiling {
   const SpatialAxis& axis_;
   ProductShape shape_;
   StagedProduct plan_, best_;
-  int64_t element_bytes_ = 1, height_ = 1;
+  int64_t element_bytes_ = 1, result_bytes_ = 1, height_ = 1;
   std::optional<int64_t> width_, rows_;
   double best_cycles_ = -1, compute_ = 0, transfer_ = 0;
 };
@@ -394,7 +407,9 @@ Status launch_staged_product(SetupContext& context, const StagedProduct& plan, c
                               {"vectors", plan.vectors},
                               {"parts", plan.parts},
                               {"x_capacity", plan.x_capacity},
-                              {"w_capacity", plan.w_capacity}});
+                              {"w_capacity", plan.w_capacity},
+                              {"sum_capacity", plan.sum_capacity},
+                              {"out_capacity", plan.out_capacity}});
   arguments.scalar("segment", plan.pixels);
   const Dim rows = geometry.batch * geometry.axes[0].out * geometry.axes[1].out;
   const int64_t panels = shape.groups * ceil_of(shape.group_out, plan.panel());

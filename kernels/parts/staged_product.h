@@ -17,6 +17,7 @@ namespace aipu::kernels {
 struct ProductShape {
   int64_t channels = 1, groups = 1, group_in = 1, group_out = 1;
   DType element = DType::kI8;
+  DType result = DType::kF32;  // what is stored
 };
 
 // Where a weight lies in the operand that is packed, in elements: group * group + column * column + channel * channel +
@@ -26,21 +27,21 @@ struct WeightStrides {
 };
 
 struct StagedProduct {
-  int lanes = 8;                           // of 32 bits
-  int64_t depth = 8;                       // elements of a vector
-  int64_t columns = 1;                     // of a register tile
-  int64_t taps = 1;                        // of a register tile
-  int64_t stride = 1, dilation = 1;        // within a register tile
-  std::vector<int64_t> heights;            // of register tiles
-  int64_t pixels = 1;                      // of a segment, at most
-  int64_t vectors = 1;                     // of a panel
-  int64_t blocks = 1, block = 1;           // of the channels of a group: how many, and their channels
-  int64_t parts = 1;                       // in which the weights of a block come
-  int64_t lines = 1, run = 1;              // as in the template
-  bool masked = false;                     // depths end within a vector
-  int64_t pool_bytes = 0;                  // of local memory
-  int64_t x_capacity = 0, w_capacity = 0;  // elements of a buffer
-  int64_t sum_bytes = 0;
+  int lanes = 8;                     // of 32 bits
+  int64_t depth = 8;                 // elements of a vector
+  int64_t columns = 1;               // of a register tile
+  int64_t taps = 1;                  // of a register tile
+  int64_t stride = 1, dilation = 1;  // within a register tile
+  std::vector<int64_t> heights;      // of register tiles
+  int64_t pixels = 1;                // of a segment, at most
+  int64_t vectors = 1;               // of a panel
+  int64_t blocks = 1, block = 1;     // of the channels of a group: how many, and their channels
+  int64_t parts = 1;                 // in which the weights of a block come
+  int64_t lines = 1, run = 1;        // as in the template
+  bool masked = false;               // depths end within a vector
+  int64_t pool_bytes = 0;            // of local memory
+  // Elements of a buffer.
+  int64_t x_capacity = 0, w_capacity = 0, sum_capacity = 0, out_capacity = 0;
   std::string text;  // a line for people
   int64_t panel() const { return vectors * lanes; }
 };
@@ -51,7 +52,7 @@ bool has_staged_products(const tir::Target& target, DType element);
 
 // The cheapest tiling that fits the memories of the target, by its timing figures; nothing where the target has no
 // staging, the image has padding, or no tiling fits. Registers: a tile's sums, the weights of a step and a vector of a
-// pixel, or the pixels and a vector of weights.
+// pixel, or the pixels under a tap and a vector of weights.
 std::optional<StagedProduct> plan_staged_product(const tir::Target& target, const SpatialGeometry& geometry,
                                                  const ProductShape& shape);
 

@@ -10,7 +10,9 @@
 #include "kernels/parts/gemm.h"
 #include "kernels/parts/image_copy.h"
 #include "kernels/parts/packing.h"
+#include "kernels/parts/rounding.h"
 #include "kernels/parts/spatial.h"
+#include "kernels/parts/staged_depthwise.h"
 #include "kernels/parts/staged_product.h"
 #include "kernels/parts/strided_output.h"
 #include "kernels/plugins/plugin_list.h"
@@ -201,7 +203,8 @@ class ConvPlugin final : public OpPlugin {
                              .groups = weights.group,
                              .group_in = weights.group_in,
                              .group_out = weights.group_out,
-                             .element = stored};
+                             .element = stored,
+                             .result = context.graph().type(stored_value(context)).dtype};
     const auto plan = plan_staged_product(context.target(), with_padding_inside(geometry), shape);
     if (!plan) return false;
     StagedOperands operands{.x = {context.value(context.anchor().inputs[0])}};
@@ -262,12 +265,19 @@ class ConvPlugin final : public OpPlugin {
     params.set("VL", lanes).set("NV", 1);
     // Tiles of (almost) equal width: the pixels and one kernel row's weights in registers.
     const SpatialAxis& width = geometry.axes[2];
+    const graph::Graph& graph = context.graph();
+    const StagedDepthwise staged =
+        plan_staged_depthwise(context.target(), geometry, lanes,
+                              {graph.type(node.inputs[0]).dtype, accumulator, graph.type(stored_value(context)).dtype});
+    const bool is_staged = staged.segment > 0;
     const int64_t most = context.target().vector_registers >= 32 ? 14 : 7;
     int64_t tile_width = most / 2;
-    if (const auto out = width.out.constant(); out && *out > 0)
-      tile_width = (*out + (*out + most - 1) / most - 1) / ((*out + most - 1) / most);
-    params.set("WIDTH", tile_width).set("NARROW", !width.out.is_constant()).set("TAIL", channels % lanes != 0);
-    params.set("AHEAD", context.target().cache_bytes() > 0);
+    if (const auto out = is_staged ? staged.segment : width.out.constant_or(0); out > 0)
+      tile_width = (out + (out + most - 1) / most - 1) / ((out + most - 1) / most);
+    const bool is_narrow = is_staged ? staged.last < tile_width : !width.out.is_constant();
+    params.set("WIDTH", tile_width).set("NARROW", is_narrow).set("TAIL", channels % lanes != 0);
+    params.set("MEMORY", is_staged ? "lsram" : "global");
+    params.set("FETCHES", context.target().cache_bytes() > 0);
     params.set("KW", width.kernel).set("SW", width.stride).set("DW", width.dilation);
     // One "panel" as wide as all channels: [taps][channels rounded up to whole vectors].
     const int64_t padded = (channels + lanes - 1) / lanes * lanes;
@@ -282,7 +292,12 @@ class ConvPlugin final : public OpPlugin {
                                                                   .inner_stride = 1,
                                                                   .outer_stride = 0}));
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, arithmetic, &params));
-    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("depthwise.py", "depthwise", params));
+    if (is_staged) {
+      params.set("STAGING", 2).set("IMAGE", staged.image).set("WEIGHTS", staged.weights).set("RESULTS", staged.results);
+    }
+    const auto [file, entry] =
+        is_staged ? std::pair("depthwise_staged.py", "depthwise_staged") : std::pair("depthwise.py", "depthwise");
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel(file, entry, params));
     KernelArguments arguments;
     arguments.pointer("x", context.value(node.inputs[0]))
         .pointer("weights", packed)
@@ -290,6 +305,13 @@ class ConvPlugin final : public OpPlugin {
         .list("extras", epilogue.extra_arguments)
         .scalar("padded_channels", padded);
     bind_geometry(geometry, &arguments);
+    if (is_staged) {
+      arguments.scalars({{"segment", staged.segment}, {"block", staged.block}});
+      context.note(staged.text);
+      const Dim rows = geometry.batch * geometry.axes[1].out;
+      const int64_t parts = ceil_of(*width.out.constant(), staged.segment) * ceil_of(channels, staged.block);
+      return context.launch(std::move(kernel), arguments, graph::max(rows * Dim(parts), 1));
+    }
     // The image rows that a block of output rows reads stay in the second-level cache. What is too large for the last
     // one is fetched a block ahead: smaller blocks then, as two of them are there.
     constexpr int64_t kBlockElements = 96 * 1024, kBlockElementsAhead = 24 * 1024;

@@ -341,7 +341,8 @@ class QuantizedPlugin final : public OpPlugin {
                              .groups = p.groups,
                              .group_in = p.group_in,
                              .group_out = p.group_out,
-                             .element = x_dtype};
+                             .element = x_dtype,
+                             .result = graph.type(stored_value(context)).dtype};
     const auto plan = plan_staged_product(context.target(), with_padding_inside(p.geometry), shape);
     if (!plan) return false;
     StagedOperands operands{.x = {context.value(node.inputs[kX])}};

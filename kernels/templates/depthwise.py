@@ -6,7 +6,8 @@ Parameters: X, ACC, VL and the epilogue's (epilogue.py, NV = 1), and
   KW, SW, DW       kernel width, stride and dilation along the width
   NARROW           whether rows may have fewer than WIDTH pixels
   TAIL             whether the channels may end within a vector
-  AHEAD            whether prefetching does anything
+  FETCHES          whether prefetching does anything
+  MEMORY           "global", or "lsram" where depthwise_staged.py brings image, weights and results
 Weights are [kd][kh][kw][C rounded up to VL] in the accumulators' type.
 
 A tile is WIDTH output pixels of one row for one vector of channels. Each input vector of its patch is loaded once per
@@ -28,13 +29,13 @@ def accumulate(acc, value, weight):
     return acc + value * weight
 
 
-def depthwise_tile(checked, masked, x, lines, channels, weights, width, position, extras, target):
+def depthwise_tile(checked, masked, x, lines, channels, pitch, weights, width, position, extras, target):
     lane_mask = S.tail_mask(S.min(channels - target.c, VL), VL) if masked else None
     acc = S.alloc_buffer((WIDTH,), f"{ACC}x{VL}")
     wv = S.alloc_buffer((KW,), f"{ACC}x{VL}")
     for i in S.unroll(WIDTH):
         acc[i] = S.cast(0, f"{ACC}x{VL}")
-    stride = S.i64(channels)
+    stride = S.i64(pitch)
     for kd in range(lines.depths):
         for kh in range(lines.lines):
             bases = row_bases(
@@ -60,13 +61,19 @@ def depthwise_tile(checked, masked, x, lines, channels, weights, width, position
             S.vstore(acc[i], vectors.addr_of(i * VL))
         for pixel in range(S.min(target.pixels, WIDTH)):
             value = S.vload(vectors.addr_of(pixel * VL), lanes=VL)
-            finish_shared(value, shared, extras, target.out, target.offset + pixel * channels, target.c, lane_mask)
+            store_pixel(value, shared, extras, target, pixel, channels, pitch, lane_mask)
     for i in S.unroll(0 if EPILOGUE_LOOP else WIDTH):
         if NARROW and checked:
             if i < target.pixels:
-                finish_shared(acc[i], shared, extras, target.out, target.offset + i * channels, target.c, lane_mask)
+                store_pixel(acc[i], shared, extras, target, i, channels, pitch, lane_mask)
         else:
-            finish_shared(acc[i], shared, extras, target.out, target.offset + i * channels, target.c, lane_mask)
+            store_pixel(acc[i], shared, extras, target, i, channels, pitch, lane_mask)
+
+
+def store_pixel(value, shared, extras, target, pixel, channels, pitch, lane_mask):
+    at = None if MEMORY == "global" else pixel * pitch
+    offset = target.offset + pixel * channels
+    finish_shared(value, shared, extras, target.out, offset, target.c, lane_mask, at)
 
 
 def feed(column, acc, wv, at, lane_mask):
@@ -92,7 +99,7 @@ class Lines:
 class Window:
     """The weights of a vector of channels, and where the next tap, line and plane are."""
 
-    data: S.ptr(ACC, "global")
+    data: S.ptr(ACC, MEMORY)
     tap: S.i32
     line: S.i32
     depth: S.i32
@@ -107,9 +114,11 @@ class Width:
 
 @S.record
 class Target:
-    """Where results go: pixels from `offset` on, of the channels from c on."""
+    """Where results go: pixels from `offset` on, of the channels from c on; `out` is the first of them where they are
+    in local memory.
+    """
 
-    out: S.ptr(OUT, "global")
+    out: S.ptr(OUT, MEMORY)
     offset: S.i32
     c: S.i32
     pixels: S.i32
@@ -118,19 +127,21 @@ class Target:
 @S.prim_func(is_inline=False)
 def depthwise_row(
     masked: S.meta_var,
-    x: S.ptr(X, "global"),
+    x: S.ptr(X, MEMORY),
     lines: Lines,
     channels: S.i32,
+    pixel_pitch: S.i32,
     weights: Window,
     width: Width,
     extras: extra_types,
-    out: S.ptr(OUT, "global"),
+    out: S.ptr(OUT, MEMORY),
     row_offset: S.i32,
     c: S.i32,
 ):
     """One row of output pixels of one vector of channels; x: the row's first valid line at column 0, weights: those of
-    that line.
+    that line. In local memory pixels are `pixel_pitch` apart, not `channels`.
     """
+    pitch = channels if MEMORY == "global" else pixel_pitch
     for tile in range(S.ceildiv(width.result, WIDTH)):
         last = width.result - WIDTH
         ow = S.max(S.min(tile * WIDTH, last), 0) if NARROW else S.min(tile * WIDTH, last)
@@ -138,14 +149,15 @@ def depthwise_row(
         inside = position >= 0 and position + ((WIDTH - 1) * SW + (KW - 1) * DW) < width.image
         if NARROW:
             inside = inside and width.result >= WIDTH
-        x_tile = x + S.i64(position) * channels
-        target = Target(out, row_offset + ow * channels, c, width.result - ow)
+        x_tile = x + S.i64(position) * pitch
+        own = out if MEMORY == "global" else out + ow * pitch
+        target = Target(own, row_offset + ow * channels, c, width.result - ow)
         if masked:
-            depthwise_tile(1, 1, x_tile, lines, channels, weights, width, position, extras, target)
+            depthwise_tile(1, 1, x_tile, lines, channels, pitch, weights, width, position, extras, target)
         elif inside:
-            depthwise_tile(0, 0, x_tile, lines, channels, weights, width, position, extras, target)
+            depthwise_tile(0, 0, x_tile, lines, channels, pitch, weights, width, position, extras, target)
         else:
-            depthwise_tile(1, 0, x_tile, lines, channels, weights, width, position, extras, target)
+            depthwise_tile(1, 0, x_tile, lines, channels, pitch, weights, width, position, extras, target)
 
 
 @S.prim_func
@@ -174,7 +186,7 @@ def depthwise(
                 row = row_at(number, geometry)
                 lines = taps_of_axis(row.height, height)
                 planes = taps_of_axis(row.depth, depth)
-                if AHEAD:
+                if FETCHES:
                     if ahead != 0 and number + work.block < work.row_last:
                         # A part of the lines that a row of the next block will be the first to read, and of those it
                         # writes, in the order of memory: one vector of channels of each pixel is nothing that the
@@ -209,6 +221,6 @@ def depthwise(
                 across = Width(width.image, width.result, width.pad)
                 row_offset = number * width.result * channels
                 if TAIL and c + VL > channels:
-                    depthwise_row(1, x_row, met, channels, window, across, extras, out, row_offset, c)
+                    depthwise_row(1, x_row, met, channels, channels, window, across, extras, out, row_offset, c)
                 else:
-                    depthwise_row(0, x_row, met, channels, window, across, extras, out, row_offset, c)
+                    depthwise_row(0, x_row, met, channels, channels, window, across, extras, out, row_offset, c)

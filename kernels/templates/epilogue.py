@@ -46,7 +46,8 @@ def prefetch_tile(height, extras, row_offset, ldc, n):
                         S.prefetch(extras[e] + (row_offset + i * ldc + n + v * VL))
 
 
-def finish_shared(accumulator, shared, extras, out, row_offset, n, lane_mask):
+def finish_shared(accumulator, shared, extras, out, row_offset, n, lane_mask, at=None):
+    """Stores a vector of column n of a row of the output, or `at` another place of what `out` points to."""
     value = epilogue_compute(
         accumulator,
         [
@@ -56,7 +57,7 @@ def finish_shared(accumulator, shared, extras, out, row_offset, n, lane_mask):
     )
     if out_conversion == "mask":
         value = S.vsel(S.cast(1, f"uint8x{VL}"), S.cast(0, f"uint8x{VL}"), value)
-    S.vstore(S.cast(value, OUT), out + (row_offset + n), mask=lane_mask)
+    S.vstore(S.cast(value, OUT), out + ((row_offset + n) if at is None else at), mask=lane_mask)
 
 
 def finish(accumulator, extras, out, row_offset, n, lane_mask):
@@ -64,15 +65,29 @@ def finish(accumulator, extras, out, row_offset, n, lane_mask):
     finish_shared(accumulator, shared_values(extras, n, lane_mask), extras, out, row_offset, n, lane_mask)
 
 
-def finish_tile(height, acc, extras, out, row_offset, ldc, n, columns):
+def place_in_tile(pitch, row, vector):
+    return None if pitch is None else row * pitch + vector * VL
+
+
+def finish_tile(height, acc, extras, out, row_offset, ldc, n, columns, pitch=None):
     """Stores a tile of height x NV vectors at columns n ... of the output rows (all groups of a convolution side by
-    side), of which `columns` exist.
+    side), of which `columns` exist. With a pitch `out` is where the tile goes, whose rows are that far apart; operands
+    are still where the output's elements are.
     """
     if columns >= NV * VL and not EPILOGUE_LOOP:
         for v in S.unroll(NV):
             shared = shared_values(extras, n + v * VL, None)
             for i in S.unroll(height):
-                finish_shared(acc[i * NV + v], shared, extras, out, row_offset + i * ldc, n + v * VL, None)
+                finish_shared(
+                    acc[i * NV + v],
+                    shared,
+                    extras,
+                    out,
+                    row_offset + i * ldc,
+                    n + v * VL,
+                    None,
+                    place_in_tile(pitch, i, v),
+                )
     else:
         # The last panel takes the way through memory: masked code for every row would be most of the kernel's text.
         rows = S.alloc_buffer((height * NV * VL,), ACC)
@@ -90,6 +105,7 @@ def finish_tile(height, acc, extras, out, row_offset, ldc, n, columns):
                         row_offset + row * ldc,
                         n + v * VL,
                         None,
+                        place_in_tile(pitch, row, v),
                     )
             elif columns > v * VL:
                 lane_mask = S.tail_mask(S.min(columns - v * VL, VL), VL)
@@ -103,4 +119,5 @@ def finish_tile(height, acc, extras, out, row_offset, ldc, n, columns):
                         row_offset + row * ldc,
                         n + v * VL,
                         lane_mask,
+                        place_in_tile(pitch, row, v),
                     )

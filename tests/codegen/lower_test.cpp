@@ -260,6 +260,36 @@ TEST(Lower, TecLoopsAreGuarded) {
 )");
 }
 
+// A constant of two statements is one vector, and what the inner loop needs is made in front of it, but in front of no
+// loop that has others in it; one that a single statement needs stays where it is.
+TEST(Lower, ConstantsAreShared) {
+  const char* const text = R"(func f(x#0: global float32*, n#1: int32) -> void {
+  for serial i#2: int32 = 0 to n#1 step 1 {
+    let a#3: float32x8 = (S.vload<float32x8>(x#0, 1, .lanes=8) + broadcast<8>(2.0))
+    let b#4: float32x8 = ((a#3 * broadcast<8>(2.0)) - broadcast<8>(5.0))
+    for serial j#5: int32 = 0 to n#1 step 1 {
+      eval S.vstore<void>((b#4 * broadcast<8>(3.0)), (x#0 + j#5), 1)
+    }
+  }
+}
+)";
+  Target target = machine(256);
+  expect_lowered(text, target, text);
+  target.costs.emplace();
+  expect_lowered(text, target, R"(func f(x#0: global float32*, n#1: int32) -> void {
+  for serial i#2: int32 = 0 to n#1 step 1 {
+    let constant#3: float32x8 = broadcast<8>(2.0)
+    let a#4: float32x8 = (S.vload<float32x8>(x#0, 1, .lanes=8) + constant#3)
+    let b#5: float32x8 = ((a#4 * constant#3) - broadcast<8>(5.0))
+    let constant#6: float32x8 = broadcast<8>(3.0)
+    for serial j#7: int32 = 0 to n#1 step 1 {
+      eval S.vstore<void>((b#5 * constant#6), (x#0 + j#7), 1)
+    }
+  }
+}
+)");
+}
+
 TEST(Lower, ReportsWhatChanged) {
   std::vector<std::string> changed;
   LowerOptions options;

@@ -238,7 +238,7 @@ TEST_F(StagingTest, TilesFitTheMemoryAndAreWorthIt) {
   EXPECT_THAT(open.text, ::testing::HasSubstr("any number"));
 }
 
-// Both operands twice and sums, and what a register tile needs.
+// Both operands and results twice and sums, and what a register tile needs.
 TEST_F(StagingTest, ProductsFitMemoryAndRegisters) {
   const tir::Target x2 = *find_target("X2_1204");
   for (const DType element : {DType::kU8, DType::kF16, DType::kF32}) {
@@ -262,11 +262,15 @@ TEST_F(StagingTest, ProductsFitMemoryAndRegisters) {
             EXPECT_GE(plan->x_capacity, span * kernel * plan->block + plan->depth - 1);
             EXPECT_GE(plan->w_capacity * plan->parts, steps * tiles * plan->taps * plan->columns * plan->depth);
             EXPECT_EQ(tiles % plan->parts, 0);
-            EXPECT_LE(2 * (plan->x_capacity + plan->w_capacity) * bytes + plan->sum_bytes, x2.lsram_bytes());
+            // Of the results float32, two buffers too.
+            EXPECT_GE(plan->out_capacity, plan->pixels * plan->panel());
+            EXPECT_LE(
+                2 * (plan->x_capacity + plan->w_capacity) * bytes + 4 * plan->sum_capacity + 2 * 4 * plan->out_capacity,
+                x2.lsram_bytes());
             EXPECT_EQ(plan->x_capacity * bytes % 64 + plan->w_capacity * bytes % 64, 0);
-            const int64_t height = plan->heights.front(), positions = height + plan->taps - 1;
-            EXPECT_LE(height * plan->columns + std::min(positions, plan->taps * plan->columns) + 1,
-                      x2.vector_registers);
+            // The sums, the weights of a step or the pixels under a tap, a vector of the others.
+            const int64_t height = plan->heights.front();
+            EXPECT_LE(height * plan->columns + std::min(height, plan->taps * plan->columns) + 1, x2.vector_registers);
             EXPECT_EQ((channels + plan->block - 1) / plan->block, plan->blocks);
             EXPECT_EQ(plan->taps * plan->run, kernel * kernel);
             EXPECT_EQ(plan->masked && element == DType::kU8, false);

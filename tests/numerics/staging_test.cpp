@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <span>
 
 #include "tests/numerics/road.h"
 
@@ -168,7 +169,45 @@ struct Window {
   int64_t out = 1;
   std::vector<int64_t> kernel, strides, dilations, pads;
   int64_t groups = 1;
+  bool is_added = false;  // the image, to the results
 };
+
+// With a bias, in both types of floats.
+void expect_same_convolutions(const std::string& name, std::span<const Window> windows) {
+  std::mt19937 random(5);
+  for (const int type : {kFloat32, kFloat16}) {
+    OnnxBuilder b(name, 3);
+    std::map<std::string, Tensor> inputs;
+    for (const Window& c : windows) {
+      std::vector<int64_t> weights = {c.out, c.x[1] / c.groups};
+      weights.insert(weights.end(), c.kernel.begin(), c.kernel.end());
+      const std::string number = std::to_string(inputs.size());
+      std::string value = b.input("x" + number, DType::kF32, extents_of(c.x));
+      if (type != kFloat32) value = b.op("Cast", {value}, {{"to", type}});
+      std::string y = b.op("Conv",
+                           {value, constant_of(b, integer_tensor(random, weights), type),
+                            constant_of(b, integer_tensor(random, {c.out}), type)},
+                           {{"strides", c.strides}, {"dilations", c.dilations}, {"pads", c.pads}, {"group", c.groups}});
+      if (c.is_added) y = b.op("Add", {y, value});
+      b.output(b.op("Cast", {b.op("Relu", {y})}, {{"to", kFloat32}}), "y" + number, DType::kF32,
+               models::Extents(c.x.size(), models::Extents::value_type("")));
+      inputs["x" + number] = integer_tensor(random, c.x);
+    }
+    expect_same(b, name, inputs);
+  }
+}
+
+TEST(Staging, DepthwiseIsThatOfTheHost) {
+  const Window windows[] = {
+      {{1, 40, 6, 57}, 40, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 40, true},  // rows in segments
+      {{2, 13, 9, 30}, 13, {3, 3}, {2, 2}, {1, 1}, {0, 0, 1, 1}, 13},        // channels that end within a vector
+      {{1, 960, 7, 7}, 960, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 960},      // blocks of channels
+      {{1, 300, 4, 61}, 300, {3, 3}, {1, 2}, {1, 1}, {1, 1, 1, 1}, 300},     // both
+      {{1, 17, 11, 200}, 17, {5, 3}, {1, 2}, {2, 3}, {4, 0, 4, 5}, 17},      // taps apart
+      {{1, 24, 2, 3}, 24, {3, 7}, {1, 1}, {1, 1}, {1, 3, 1, 3}, 24, true},   // wider than the image
+  };
+  expect_same_convolutions("staged_depthwise", windows);
+}
 
 TEST(Staging, ConvolutionsAreThoseOfTheHost) {
   const Window windows[] = {
@@ -182,28 +221,9 @@ TEST(Staging, ConvolutionsAreThoseOfTheHost) {
       {{1, 32, 9, 9}, 64, {1, 1}, {2, 2}, {1, 1}, {0, 0, 0, 0}},       // every other pixel
       {{1, 5, 4, 6, 7}, 10, {2, 3, 3}, {1, 1, 2}, {1, 1, 1}, {0, 1, 1, 1, 1, 0}},
       {{2, 6, 50}, 12, {4}, {3}, {1}, {2, 0}},
+      {{1, 64, 5, 14}, 64, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 1, true},
   };
-  std::mt19937 random(5);
-  for (const int type : {kFloat32, kFloat16}) {
-    OnnxBuilder b("staged_convolutions", 3);
-    std::map<std::string, Tensor> inputs;
-    for (const Window& c : windows) {
-      std::vector<int64_t> weights = {c.out, c.x[1] / c.groups};
-      weights.insert(weights.end(), c.kernel.begin(), c.kernel.end());
-      const std::string number = std::to_string(inputs.size());
-      std::string value = b.input("x" + number, DType::kF32, extents_of(c.x));
-      if (type != kFloat32) value = b.op("Cast", {value}, {{"to", type}});
-      const std::string y =
-          b.op("Conv",
-               {value, constant_of(b, integer_tensor(random, weights), type),
-                constant_of(b, integer_tensor(random, {c.out}), type)},
-               {{"strides", c.strides}, {"dilations", c.dilations}, {"pads", c.pads}, {"group", c.groups}});
-      b.output(b.op("Cast", {b.op("Relu", {y})}, {{"to", kFloat32}}), "y" + number, DType::kF32,
-               models::Extents(c.x.size(), models::Extents::value_type("")));
-      inputs["x" + number] = integer_tensor(random, c.x);
-    }
-    expect_same(b, "staged_convolutions", inputs);
-  }
+  expect_same_convolutions("staged_convolutions", windows);
 }
 
 TEST(Staging, MatrixProductsAreThoseOfTheHost) {

@@ -1,0 +1,27 @@
+// Depthwise convolutions through the local memory of TECs: templates/depthwise_staged.py, and how large its tiles are.
+#pragma once
+
+#include <string>
+
+#include "codegen/targets/target.h"
+#include "kernels/parts/spatial.h"
+
+namespace aipu::kernels {
+
+struct StagedDepthwise {
+  int64_t segment = 0, block = 0;                // results of a row, channels; 0: not staged
+  int64_t image = 0, weights = 0, results = 0;  // elements of a buffer
+  int64_t last = 0;                             // results of the last segment of a row
+  std::string text;                             // a line for people
+};
+
+struct DepthwiseTypes {
+  DType image, weights, results;
+};
+
+// The tiles of fewest cycles by the target's timing figures that fit its memories; not staged where the target has no
+// staging, shapes are not known or the image has depth.
+StagedDepthwise plan_staged_depthwise(const tir::Target& target, const SpatialGeometry& geometry, int lanes,
+                                      const DepthwiseTypes& types);
+
+}  // namespace aipu::kernels
