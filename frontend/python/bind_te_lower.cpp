@@ -158,7 +158,7 @@ void bind_te_lowering(py::module_& m) {
     return te::outline(std::move(name), body, list);
   });
   m.def("infer_bounds", [](const te::Schedule& schedule) {
-    const auto nests = checked(te::infer_bounds(schedule, {}));
+    const auto nests = checked(te::infer_bounds(schedule, {}, /*shared_by_threads=*/true));
     py::list list;
     for (const auto& [stage, nest] : nests) {
       for (const te::IterVarPtr& axis : stage->all_iter_vars)
