@@ -41,7 +41,7 @@ from .quantization import quantize  # noqa: E402
 from .te._module import build, lower  # noqa: E402
 from .tir import BuildManager, Executor, IRModule  # noqa: E402
 
-from . import runtime, schedule  # noqa: E402  isort: skip
+from . import driver, error, ir, runtime, schedule, transform  # noqa: E402  isort: skip
 from ._tuner import Tuned, autotune, tuned_schedule  # noqa: E402  isort: skip
 
 list_global_func_names = _registry.list_global_func_names
@@ -73,12 +73,15 @@ __all__ = [
     "cuda",
     "device",
     "double_elem_width",
+    "driver",
     "enable_crash_reports",
+    "error",
     "get_binary_op_result_type",
     "get_global_func",
     "get_range",
     "get_rpc_session",
     "half_elem_width",
+    "ir",
     "hw_native_vdtype",
     "list_global_func_names",
     "load",
@@ -99,6 +102,7 @@ __all__ = [
     "testing",
     "tir",
     "topi",
+    "transform",
     "tuned_schedule",
     "utils",
 ]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import nd as ndarray
 from ._dtype import DataType
 from ._registry import PackedFunc, convert
 from .nd import Device, NDArray, cuda
 from .target import Target
+from .te import _module as module
 from .te._expr import const
 from .te._library import load_module
 from .te._module import BenchmarkResult, Module
@@ -32,4 +34,6 @@ __all__ = [
     "convert",
     "enabled",
     "load_module",
+    "module",
+    "ndarray",
 ]

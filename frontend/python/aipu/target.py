@@ -11,6 +11,7 @@ _KINDS = {
     "cuda": ["cuda", "gpu"],
     "compass": ["compass"],
 }
+_CUDA_ATTRS = {"max_num_threads": 1024, "thread_warp_size": 32, "max_shared_memory_per_block": 49152}
 _entered: List["Target"] = []
 
 
@@ -46,6 +47,8 @@ class Target:
         self.keys = _KINDS.get(name, ["cpu"] if name.startswith("host") else ["compass"])
         pairs = [word.lstrip("-").partition("=") for word in words[1:]]
         self.attrs: Dict[str, Any] = {k: int(v) if v.isdigit() else v for k, _, v in pairs}
+        if name == "cuda":
+            self.attrs = {**_CUDA_ATTRS, **self.attrs}
         self.host: Optional[Target] = None if host is None else Target(host)
         self._text = " ".join(words)
 
@@ -55,6 +58,11 @@ class Target:
         if not _entered and not allow_none:
             raise ValueError("there is no current target: use 'with Target(...)'")
         return _entered[-1] if _entered else None
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and name in self.__dict__.get("attrs", {}):
+            return self.attrs[name]
+        raise AttributeError(f"target '{self.__dict__.get('_text', '')}' has no attribute '{name}'")
 
     def __enter__(self) -> "Target":
         _entered.append(self)

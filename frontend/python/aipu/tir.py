@@ -21,10 +21,16 @@ from ._report import write_report
 from ._rpc import rpc_session_key
 from ._settings import LOGGER, Switches, setup_logger, switches
 from .script._record import check_record, leaves
-from .te import _buffer, _functor
+from .te import _buffer, _functor, _tensor
 from .te._expr import tir_names
 
-_EXPRESSIONS = {**tir_names(), **_buffer.tir_names(), "stmt_functor": _functor.stmt_functor}
+_EXPRESSIONS = {
+    **tir_names(),
+    **_buffer.tir_names(),
+    **{name: getattr(_tensor, name) for name in ("comm_reducer", "max", "min", "sum")},
+    "CommReducer": _native.te.CommReducer,
+    "stmt_functor": _functor.stmt_functor,
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -35,6 +41,10 @@ def __getattr__(name: str) -> Any:
         from .schedule import Schedule
 
         return Schedule
+    if name == "PrimFunc":
+        from .te._module import PrimFunc
+
+        return PrimFunc
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -101,6 +111,15 @@ class IRModule:
         if module is None:
             raise ValueError(error)
         return cls(module)
+
+    @staticmethod
+    def from_expr(function: Any) -> "IRModule":
+        """The module of one lowered function, under its name."""
+        from .te._module import LoweredModule, PrimFunc
+
+        if not isinstance(function, PrimFunc):
+            raise ValueError(f"from_expr: a lowered PrimFunc, not {type(function).__name__}")
+        return LoweredModule({function.name: function})
 
     @property
     def entry(self) -> str:

@@ -11,12 +11,15 @@
 """
 
 from . import _schedule as schedule
+from . import _tensor as tensor
 from ._buffer import TensorIntrin, decl_tensor_intrin, extern
 from ._expr import (
     FUNCTIONS,
     Range,
     SizeVar,
     Var,
+    all,
+    any,
     ceildiv,
     const,
     div,
@@ -25,6 +28,7 @@ from ._expr import (
     if_then_else,
     indexdiv,
     indexmod,
+    likely,
     max_value,
     min_value,
     size_var,
@@ -55,6 +59,10 @@ from ._tensor import (
 
 globals().update(FUNCTIONS)
 for _name, _function in {
+    "AutoInlineBroadcast": schedule.auto_inline_broadcast,
+    "AutoInlineElemWise": schedule.auto_inline_elemwise,
+    "AutoInlineInjective": schedule.auto_inline_injective,
+    "CreateAttachPath": schedule.attach_path,
     "CreateReadGraph": schedule.read_graph,
     "InferBound": schedule.infer_bound,
     "PostDFSOrder": schedule.post_dfs_order,
@@ -98,6 +106,8 @@ __all__ = [
     "TensorIntrin",
     "TensorSlice",
     "Var",
+    "all",
+    "any",
     "ceildiv",
     "comm_reducer",
     "compute",
@@ -112,6 +122,7 @@ __all__ = [
     "if_then_else",
     "indexdiv",
     "indexmod",
+    "likely",
     "max",
     "max_value",
     "min",
@@ -123,6 +134,7 @@ __all__ = [
     "size_var",
     "sum",
     "tag_scope",
+    "tensor",
     "thread_axis",
     "truncdiv",
     "truncmod",

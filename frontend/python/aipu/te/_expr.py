@@ -173,10 +173,24 @@ class EqualOp:
         return self.asobject().text()
 
 
+# Operations that users know as calls.
+_AS_CALLS = {
+    "Shl": "shift_left",
+    "Shr": "shift_right",
+    "BitAnd": "bitwise_and",
+    "BitOr": "bitwise_or",
+    "BitXor": "bitwise_xor",
+}
+
+
 def _getattr(self: PrimExpr, name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(name)
     fields = self.fields()
+    if self.node in _AS_CALLS and name in ("op", "args"):
+        return Op("tir." + _AS_CALLS[self.node]) if name == "op" else [fields["a"], fields["b"]]
+    if name == "buffer":
+        name = "producer"
     if name == "op" and "function" in fields:
         return Op("tir." + fields["function"])
     if name in fields:
@@ -374,7 +388,7 @@ FloatImm = _view("FloatImm", PrimExpr, make=lambda dtype, value: const(float(val
 StringImm = _view("StringImm", PrimExpr, make=lambda value: _te.string_imm(value))
 Not = _view("Not", PrimExpr, make=lambda a: _te.logical_not(expr(a)))
 Cast = _view("Cast", PrimExpr, make=lambda dtype, value: cast(dtype, value))
-Call = _view("Call", PrimExpr)
+Call = _view("Call", PrimExpr, ("Call", *_AS_CALLS))
 Reduce = _view("Reduce", PrimExpr)
 ProducerLoad = _view("ProducerLoad", PrimExpr)
 BufferLoad = _view("BufferLoad", PrimExpr, ("ProducerLoad",))
@@ -402,7 +416,36 @@ BufferRealize = _view("BufferRealize", Stmt, ("Realize",))
 ProducerRealize = _view("ProducerRealize", Stmt, ("Realize",))
 Allocate = _view("Allocate", Stmt, ("Realize",))
 SeqStmt = _view("SeqStmt", Stmt)
-AttrStmt = _view("AttrStmt", Stmt)
+
+
+class _AttributeView(_View):
+    """Loops over threads are known as attributes of what they run, too."""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return super().__instancecheck__(value) or _thread_of(value) is not None
+
+
+AttrStmt = _AttributeView("AttrStmt", (), {"nodes": ("AttrStmt",), "base": Stmt})
+
+
+def _thread_of(value: Any) -> Any:
+    return value.fields()["thread_binding"] if isinstance(value, Stmt) and value.node == "For" else None
+
+
+# What an allocation and a loop over threads are asked for, from what they have.
+_MORE = {
+    "Realize": {
+        "extents": lambda f: [r.extent for r in f["bounds"]],
+        "dtype": lambda f: f["producer"].dtype,
+        "condition": lambda f: const(True),
+        "buffer_var": lambda f: var(f["producer"].op.name, "handle"),
+    },
+    "For": {
+        "annotations": lambda f: {},
+        "attr_key": lambda f: "virtual_thread" if f["thread_binding"].thread_tag == "vthread" else "thread_extent",
+        "value": lambda f: f["extent"],
+    },
+}
 
 
 class ForKind:
@@ -415,8 +458,9 @@ def _stmt_getattr(self: Stmt, name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(name)
     fields = self.fields()
-    if name == "extents" and "bounds" in fields:
-        return [r.extent for r in fields["bounds"]]
+    more = _MORE.get(self.node, {}).get(name)
+    if more is not None and (name not in ("attr_key", "value") or fields["thread_binding"] is not None):
+        return more(fields)
     if name == "buffer" and "producer" in fields:
         name = "producer"
     if name in fields:
@@ -476,6 +520,20 @@ def div(a: Any, b: Any) -> PrimExpr:
     return _te.binary("Div", *_pair(a, b))
 
 
+def _as_function(node: str, name: str) -> Any:
+    def call(a: Any, b: Any) -> PrimExpr:
+        return binary(node, a, b)
+
+    call.__name__ = name
+    call.__doc__ = f"The operation ``{node}`` of two expressions."
+    return call
+
+
+_ARITHMETIC = {"Add": "add", "Sub": "subtract", "Mul": "multiply", **_AS_CALLS}
+_OPERATORS = {name: _as_function(node, name) for node, name in _ARITHMETIC.items()}
+_OPERATORS["bitwise_not"] = _invert
+
+
 def all(*conditions: Any) -> PrimExpr:
     """Whether all of the conditions hold."""
     return _conjunction("And", conditions)
@@ -531,4 +589,4 @@ def tir_names() -> Dict[str, Any]:
     nodes = [name for name, value in globals().items() if isinstance(value, _View)]
     others = """PrimExpr IterVar Stmt ForKind const all any likely if_then_else infinity min_value max_value
         truncdiv truncmod floordiv floormod indexdiv indexmod ceildiv div""".split()
-    return {**{name: globals()[name] for name in nodes + others}, **FUNCTIONS}
+    return {**{name: globals()[name] for name in nodes + others}, **_OPERATORS, **FUNCTIONS}

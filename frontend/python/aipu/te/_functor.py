@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, NamedTuple
 
 from .. import _native
 from ._expr import PrimExpr, Stmt, expr
@@ -39,6 +39,13 @@ class stmt_functor:  # a module for its users
     substitute = staticmethod(substitute)
 
 
+class ConstIntBound(NamedTuple):
+    """Between what an index lies."""
+
+    min_value: int
+    max_value: int
+
+
 class Analyzer:
     """What can be said of index arithmetic: the shortest form, proofs."""
 
@@ -57,6 +64,10 @@ class Analyzer:
     def can_prove(self, condition: Any) -> bool:
         """Whether a condition holds for all values; False says that it is not known."""
         return self._native.can_prove(expr(condition))
+
+    def const_int_bound(self, value: Any) -> ConstIntBound:
+        """The least and the greatest value that an index can have, as far as it is known."""
+        return ConstIntBound(*self._native.const_bound(expr(value)))
 
     def can_prove_equal(self, a: Any, b: Any) -> bool:
         """Whether two indices are the same for all values."""

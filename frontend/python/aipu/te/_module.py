@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import functools
 import time
@@ -13,7 +14,7 @@ from .. import _native, model, nd, tir
 from .._errors import TVMError
 from .._registry import get_global_func
 from ..target import current_target
-from ._buffer import Buffer
+from ._buffer import Buffer, buffer_of
 from ._device import DeviceModule, DevicePiece
 from ._expr import PrimExpr, const, variables
 from ._schedule import Schedule, create_schedule
@@ -36,6 +37,20 @@ class PrimFunc:
         self.name: str = native.name
         self.body: Any = native.body  # the loops
         self.definition: Optional[List[Any]] = None  # the tensors of one that has no schedule
+        self.attrs: Dict[str, Any] = {"global_symbol": self.name}
+
+    @property
+    def buffer_map(self) -> Dict[Any, Any]:
+        """The buffer of each parameter that is an array: its shape, its type."""
+        arrays = [p for p in self.params if not isinstance(p, PrimExpr)]
+        return {p: p if isinstance(p, Buffer) else buffer_of(p) for p in arrays}
+
+    def with_attr(self, key: Any, value: Any = None) -> "PrimFunc":
+        """A copy with an attribute, or with those of a dictionary. ``global_symbol`` is the name it is built under."""
+        made = copy.copy(self)
+        made.attrs = {**self.attrs, **(key if isinstance(key, dict) else {key: value})}
+        made.name = str(made.attrs["global_symbol"])
+        return made
 
     @functools.cached_property
     def kernel(self) -> Any:
@@ -49,6 +64,15 @@ class PrimFunc:
     __str__ = __repr__ = script
 
 
+class GlobalVar(str):
+    """The name of a function of a module."""
+
+    @property
+    def name_hint(self) -> str:
+        """The name."""
+        return str(self)
+
+
 class LoweredModule(tir.IRModule):
     """Lowered functions by name. ``BuildManager`` takes it where nothing but the parameters is needed."""
 
@@ -60,8 +84,19 @@ class LoweredModule(tir.IRModule):
         """The functions by name."""
         return self._functions
 
-    def __getitem__(self, name: str) -> PrimFunc:
-        return self._functions[name]
+    def __getitem__(self, name: Any) -> PrimFunc:
+        return self._functions[getattr(name, "name_hint", name)]
+
+    def __contains__(self, name: Any) -> bool:
+        return getattr(name, "name_hint", name) in self._functions
+
+    def get_global_vars(self) -> List[GlobalVar]:
+        """The names of the functions."""
+        return [GlobalVar(name) for name in self._functions]
+
+    def update(self, other: "LoweredModule") -> None:
+        """Takes the functions of another module, in place of those of the same names."""
+        self._functions.update(other.functions)
 
     @property
     def _module(self) -> Any:
@@ -166,6 +201,13 @@ def _target_kind(target: Any) -> str:
     return name
 
 
+def _of_one_target(modules: Dict[Any, Any]) -> Tuple[Any, Any]:
+    if len(modules) != 1:
+        raise TVMError(f"build: modules for {len(modules)} targets at once are not supported; build each")
+    target, module = next(iter(modules.items()))
+    return module, target
+
+
 def build_schedule(
     inputs: Any,
     args: Optional[Sequence[Any]] = None,
@@ -175,6 +217,10 @@ def build_schedule(
     binds: Any = None,
 ) -> "Module":
     """Compiles a schedule (with its ``args``) or lowered functions; the result is called with arrays."""
+    if isinstance(inputs, dict):
+        inputs, target = _of_one_target(inputs)
+    if isinstance(inputs, (list, tuple)):
+        inputs = LoweredModule({name: f for module in inputs for name, f in module.functions.items()})
     if not isinstance(inputs, (Schedule, PrimFunc, LoweredModule)):
         raise ValueError(f"build: a Schedule, PrimFunc or IRModule, not {type(inputs).__name__}")
     if isinstance(inputs, Schedule) and args is None:
@@ -547,6 +593,7 @@ class Module:
         self.imported_modules: List[Any] = [DeviceModule(functions)] if target == "cuda" else []
         self.type_key = target
         self.is_runnable = True
+        self.is_binary_serializable = self.is_dso_exportable = target != "interpreter"
 
     @property
     def entry_func(self) -> Function:
@@ -615,8 +662,16 @@ class Module:
         return measure
 
 
+def _is_lowered(inputs: Any) -> bool:
+    if isinstance(inputs, dict):
+        inputs = list(inputs.values())
+    if isinstance(inputs, (list, tuple)):
+        return bool(inputs) and all(isinstance(one, LoweredModule) for one in inputs)
+    return isinstance(inputs, (Schedule, PrimFunc, LoweredModule))
+
+
 def build(inputs: Any, *args: Any, **kwargs: Any) -> Any:
     """A schedule or lowered functions: :func:`aipu.te.build`. Anything else is a model: :func:`aipu.model.build`."""
-    if isinstance(inputs, (Schedule, PrimFunc, LoweredModule)):
+    if _is_lowered(inputs):
         return build_schedule(inputs, *args, **kwargs)
     return model.build(inputs, *args, **kwargs)

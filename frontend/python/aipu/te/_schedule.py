@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from .. import _native
+from ._buffer import Buffer  # noqa: F401  te.schedule.Buffer
 from ._expr import IterVar, Range, TVMError, expr
+from ._functor import post_order_visit
 from ._tensor import Operation, Tensor, operations
 
 _te = _native.te
@@ -35,6 +37,9 @@ class Singleton(NamedTuple):
     """An axis of extent 1."""
 
     iter: Any
+
+
+_AT_ROOT, _ATTACHED = 1, 4  # of attach_type
 
 
 class IterVarAttr(NamedTuple):
@@ -109,7 +114,7 @@ def _pragma(self: Any, axis: Any, key: str, value: Any = None) -> None:
         return self.unroll(axis)
     if key == "vectorize":
         return self.vectorize(axis)
-    refused = ("import_c", "import_llvm", "dma_copy", "debug_skip_region", "auto_unroll_max_step")
+    refused = ("import_c", "import_llvm", "dma_copy", "debug_skip_region")
     if key in refused:
         raise TVMError(f"pragma: '{key}' is not supported yet")
     return self.native_pragma(_axis(axis), key, None if value is None else expr(value))
@@ -232,7 +237,7 @@ def infer_bound(schedule: Any) -> Dict[Any, Range]:
 
 def schedule_ops(schedule: Any, bounds: Any = None) -> Any:
     """The loops of a schedule as a statement, with memory for what is computed. ``bounds`` follow from the schedule."""
-    return _te.lower(schedule, [], "main").body
+    return _te.lower(schedule, [], "main", shared_by_threads=True).body
 
 
 def read_graph(ops: Any) -> Dict[Any, List[Any]]:
@@ -248,6 +253,56 @@ def post_dfs_order(ops: Any, graph: Any) -> List[Any]:
 def scan_get_body(op: Any) -> List[Any]:
     """The operations that a scan runs once per step, producers first."""
     return scan_body(create_schedule(op), op)
+
+
+def attach_path(schedule: Any) -> Dict[Any, List[Any]]:
+    """The loops around each operation's own: those of the stages that it is attached in, from inside to outside."""
+    return {stage.op: _around(stage) for stage in schedule.stages}
+
+
+def _around(stage: Any) -> List[Any]:
+    found: List[Any] = []
+    while stage is not None:
+        if stage.attach_type == _ATTACHED:
+            leaves = list(stage.attach_stage.leaf_iter_vars)
+            found += leaves[: leaves.index(stage.attach_ivar) + 1][::-1]
+            stage = stage.attach_stage
+        else:
+            stage = stage.group  # moves with it
+    return found
+
+
+def _unscheduled(stage: Any) -> bool:
+    op = stage.op
+    return op.is_compute and not stage.is_output and not stage.relations and stage.attach_type == _AT_ROOT
+
+
+def _inline_where(schedule: Any, holds: Any) -> None:
+    for stage in schedule.stages:
+        if _unscheduled(stage) and stage.op.num_outputs == 1 and not stage.op.reduce_axis and holds(stage.op):
+            stage.compute_inline()
+
+
+def _reads_own_indices(op: Any) -> bool:
+    own = [axis.var for axis in op.axis]
+    reads: List[Any] = []
+    post_order_visit(op.body[0], lambda node: reads.append(node) if node.node == "ProducerLoad" else None)
+    return all(len(r.indices) == len(own) and all(i.same_as(v) for i, v in zip(r.indices, own)) for r in reads)
+
+
+def auto_inline_elemwise(schedule: Any) -> None:
+    """Inlines what is not scheduled, no output, and reads everything at its own indices."""
+    _inline_where(schedule, _reads_own_indices)
+
+
+def auto_inline_broadcast(schedule: Any) -> None:
+    """Inlines what is not scheduled, no output, and tagged as a broadcast."""
+    _inline_where(schedule, lambda op: op.tag == "broadcast")
+
+
+def auto_inline_injective(schedule: Any) -> None:
+    """Inlines what is not scheduled, no output, and no reduction."""
+    _inline_where(schedule, lambda op: True)
 
 
 def all_stages(schedule: Any) -> Optional[List[Any]]:

@@ -147,6 +147,16 @@ def logical_not(x: Any) -> Any:
     return _map(x, lambda v: ~v, "logical_not")
 
 
+def logical_xor(x: Any, y: Any) -> Any:
+    """Whether one of two bools is true, not both."""
+    return not_equal(x, y)  # noqa: F821  made above
+
+
+def bitwise_not(x: Any) -> Any:
+    """All bits turned over."""
+    return _map(x, lambda v: ~v, "bitwise_not")
+
+
 # --- shapes -----------------------------------------------------------------------------------------------------------
 
 

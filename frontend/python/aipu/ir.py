@@ -1,0 +1,9 @@
+"""What tensor expressions and modules have in common: ranges, comparing up to names of variables."""
+
+from __future__ import annotations
+
+from .te._compare import assert_structural_equal, structural_equal
+from .te._expr import Op, PrimExpr, Range
+from .tir import IRModule
+
+__all__ = ["IRModule", "Op", "PrimExpr", "Range", "assert_structural_equal", "structural_equal"]

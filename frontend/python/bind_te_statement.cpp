@@ -1,0 +1,147 @@
+// Statements of `te` for Python: those that lowering makes, to look at, and those that are written by hand.
+#include <pybind11/stl.h>
+
+#include "frontend/python/bind_te.h"
+#include "kernels/te/print.h"
+#include "kernels/te/stmt.h"
+#include "kernels/te/visit.h"
+
+namespace aipu::python {
+
+namespace py = pybind11;
+using te::Expr;
+
+namespace {
+
+std::string kind_of(const te::StmtNode& s) {
+  static constexpr const char* kNames[] = {"For",     "IfThenElse", "Store",    "LetStmt",
+                                           "Realize", "SeqStmt",    "AttrStmt", "PackedCall"};
+  return kNames[s.node.index()];
+}
+
+// The memory of each output: the tensor, its box, the strides in elements.
+py::list outputs_of(const te::Realize& n) {
+  py::list list;
+  for (int v = 0; v < n.op->output_count(); ++v) {
+    const std::vector<te::Range> box = te::box_of(n, v);
+    std::vector<Expr> extents;
+    for (const te::Range& range : box) extents.push_back(range.extent);
+    list.append(py::make_tuple(te::Tensor{n.op, v}, box, te::strides_of(extents, n.alignment)));
+  }
+  return list;
+}
+
+// Values, and views as (tensor, ranges, which dimensions are dropped, whether the address alone).
+py::list arguments_of(const te::PackedCall& n) {
+  py::list list;
+  for (const te::PackedArgument& arg : n.args) {
+    if (arg.value)
+      list.append(arg.value);
+    else
+      list.append(py::make_tuple(arg.view->tensor, arg.view->region, arg.view->dropped, arg.view->pointer));
+  }
+  return list;
+}
+
+py::dict fields_of(const te::StmtNode& s) {
+  py::dict f;
+  std::visit(te::Overloaded{
+                 [&](const te::For& n) {
+                   f["loop_var"] = n.var;
+                   f["min"] = te::make_int(0, n.var->type);
+                   f["extent"] = n.extent;
+                   f["kind"] = static_cast<int>(n.kind);
+                   f["thread_binding"] = n.thread;
+                   f["body"] = n.body;
+                 },
+                 [&](const te::If& n) {
+                   f["condition"] = n.condition;
+                   f["then_case"] = n.then_body;
+                   f["else_case"] = py::none();
+                 },
+                 [&](const te::Store& n) {
+                   f["producer"] = n.tensor;
+                   f["indices"] = n.indices;
+                   f["value"] = n.value;
+                 },
+                 [&](const te::Let& n) {
+                   f["var"] = n.var;
+                   f["value"] = n.value;
+                   f["body"] = n.body;
+                 },
+                 [&](const te::Realize& n) {
+                   f["producer"] = te::Tensor{n.op, 0};
+                   f["bounds"] = te::box_of(n, 0);
+                   f["scope"] = n.scope;
+                   f["body"] = n.body;
+                   f["outputs"] = outputs_of(n);
+                 },
+                 [&](const te::Seq& n) { f["seq"] = n.body; },
+                 [&](const te::Pragma& n) {
+                   f["attr_key"] = "pragma_" + n.key;
+                   f["value"] = n.value;
+                   f["body"] = n.body;
+                 },
+                 [&](const te::PackedCall& n) {
+                   f["function"] = n.name;
+                   f["args"] = arguments_of(n);
+                 },
+             },
+             s.node);
+  return f;
+}
+
+// The statements that are written by hand, for externs and intrinsics.
+void bind_handwritten(py::module_& m) {
+  m.def("stmt_for", [](Expr var, Expr extent, int kind, te::Stmt body) {
+    const auto loop = static_cast<te::LoopKind>(kind);
+    const bool shared_out = loop == te::LoopKind::kParallel;
+    return te::make_stmt(te::For{std::move(var), std::move(extent), loop, nullptr, shared_out, std::move(body)});
+  });
+  m.def("stmt_if", [](Expr condition, te::Stmt body) {
+    return te::make_stmt(te::If{std::move(condition), std::move(body)});
+  });
+  m.def("stmt_store", [](te::Tensor tensor, std::vector<Expr> indices, const Expr& value) {
+    const te::Type type = tensor.type();
+    return te::make_stmt(te::Store{std::move(tensor), std::move(indices), checked(te::convert(type, value))});
+  });
+  m.def("stmt_seq", [](std::vector<te::Stmt> body) { return te::make_stmt(te::Seq{std::move(body)}); });
+  m.def("stmt_let", [](Expr var, Expr value, te::Stmt body) {
+    return te::make_stmt(te::Let{std::move(var), std::move(value), std::move(body)});
+  });
+  m.def("stmt_pragma", [](std::string key, Expr value, te::Stmt body) {
+    return te::make_stmt(te::Pragma{std::move(key), std::move(value), std::move(body)});
+  });
+  m.def("stmt_realize", [](const te::Tensor& tensor, std::string scope, te::Stmt body) {
+    return te::make_stmt(te::Realize{tensor.op, {}, std::move(scope), {}, std::move(body)});
+  });
+  // Arguments: expressions, or (tensor, ranges, whether the address alone).
+  m.def("stmt_packed", [](std::string name, const py::list& args) {
+    te::PackedCall call{std::move(name), {}};
+    for (const py::handle& arg : args) {
+      if (!py::isinstance<py::tuple>(arg)) {
+        call.args.push_back({arg.cast<Expr>(), std::nullopt});
+        continue;
+      }
+      const auto view = arg.cast<py::tuple>();
+      call.args.push_back(
+          {nullptr,
+           te::View{view[0].cast<te::Tensor>(), view[1].cast<std::vector<te::Range>>(), {}, view[2].cast<bool>()}});
+    }
+    return te::make_stmt(std::move(call));
+  });
+}
+
+}  // namespace
+
+void bind_te_statements(py::module_& m) {
+  py::class_<te::StmtNode, te::Stmt>(m, "Stmt", "A statement; `node` says which, the parts are attributes.")
+      .def_property_readonly("node", [](const te::StmtNode& s) { return kind_of(s); })
+      .def(
+          "fields", [](const te::StmtNode& s) { return fields_of(s); }, "The parts by name.")
+      .def_property_readonly("address", [](const te::Stmt& s) { return reinterpret_cast<uintptr_t>(s.get()); })
+      .def("text", [](const te::Stmt& s) { return te::to_text(s); });
+  bind_handwritten(m);
+}
+
+}  // namespace aipu::python
