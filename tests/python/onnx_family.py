@@ -9,12 +9,12 @@ class Family:
     def __init__(self, opset=28, domain=""):
         self.opset, self.domain = opset, domain
         self.nodes, self.inputs, self.constants, self.expected = [], {}, {}, {}
-        self.open = set()
+        self.open = {}
 
     def add(self, op, operands, expected, constants=(), symbols=(), tolerance=1e-5, **attributes):
         """``operands``: arrays, None where one is left out; those at the places ``constants`` are initializers, those
-        at ``symbols`` have extents that only a run knows. ``expected``: an array, or a list of one per output with None
-        for outputs that are not compared."""
+        at ``symbols`` have extents that only a run knows (all, or along the axes that a dict says). ``expected``: an
+        array, or a list of one per output with None for outputs that are not compared."""
         label = f"{op}_{len(self.nodes)}"
         names = []
         for place, array in enumerate(operands):
@@ -22,7 +22,7 @@ class Family:
             if array is not None:
                 (self.constants if place in constants else self.inputs)[names[-1]] = np.asarray(array)
             if place in symbols:
-                self.open.add(names[-1])
+                self.open[names[-1]] = symbols[place] if isinstance(symbols, dict) else range(np.ndim(array))
         results = expected if isinstance(expected, (list, tuple)) else [expected]
         outputs = ["" if array is None else f"{label}_out{i}" for i, array in enumerate(results)]
         for name, array in zip(outputs, results):
@@ -32,7 +32,8 @@ class Family:
 
     def declared(self, name, array):
         """The shape that the model says an input has."""
-        return [f"{name}_{k}" for k in range(array.ndim)] if name in self.open else array.shape
+        axes = self.open.get(name, ())
+        return [f"{name}_{k}" if k in axes else extent for k, extent in enumerate(array.shape)]
 
     def check(self, folder, backend=None, **options):
         """``options`` are those of aipu.build."""

@@ -307,6 +307,8 @@ def test_features(tmp_path, random, family):
     family.add("ArrayFeatureExtractor", [x, np.array([2, 0])], x[:, [2, 0]], constants=[1])
     wide = np.concatenate([x[:, :2], ints.astype(F32), np.zeros((4, 1), F32)], 1)
     family.add("FeatureVectorizer", [x, ints], wide, inputdimensions=[2, 4])
+    family.add("FeatureVectorizer", [x, ints], wide, inputdimensions=[2, 4], symbols=[0, 1])
+    family.add("FeatureVectorizer", [x], x, inputdimensions=[x.shape[1]], symbols=[0])
     family.check(tmp_path)
 
 

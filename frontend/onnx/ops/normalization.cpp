@@ -5,21 +5,40 @@
 
 namespace aipu::frontend {
 
+namespace {
+
+// Scale, bias, mean and variance have an element for each of an example's: they broadcast over the examples.
+void normalize_activations(OpContext& c, double epsilon) {
+  const ValueId x = c.input(0);
+  const DType dtype = c.dtype(x);
+  const Shape example(c.type(x).shape.begin() + 1, c.type(x).shape.end());
+  for (size_t i = 1; i < 5; ++i) {
+    if (c.type(c.input(i)).shape != example) {
+      return c.fail_invalid(str_cat("spatial = 0 takes statistics of the shape of an example, ",
+                                    graph::shape_text(example), ", found ", c.type(c.input(i)).text()));
+    }
+  }
+  const ValueId deviation = c.emit("Sqrt", {}, {add(c, c.input(4), c.scalar(dtype, epsilon))});
+  const ValueId y = c.emit("Div", {}, {subtract(c, x, c.input(3)), deviation});
+  c.set_output(0, add(c, multiply(c, y, c.input(1)), c.input(2)));
+}
+
+}  // namespace
+
 void batch_normalization(OpContext& c) {
   c.ignore("consumed_inputs");
   c.expect_inputs(5, 5);
-  if (c.version() < 9 && c.take_int("spatial", 1) == 0)
-    return c.fail_unsupported("spatial = 0 (statistics per activation) is not supported");
+  const bool is_per_channel = c.version() >= 9 || c.take_int("spatial", 1) != 0;
   // Before opset 14 inference and training differed by the outputs asked for (and, before 7, by is_test).
   c.ignore("is_test");
   const double momentum = c.take_float("momentum", 0.9);
   const double epsilon = c.take_float("epsilon", 1e-5);
   bool training = c.take_int("training_mode", 0) != 0;
-  if (c.version() < 14 && (c.wants_output(1) || c.wants_output(2) || c.wants_output(3) || c.wants_output(4))) {
-    return c.fail_unsupported("training mode (more than one output) is not supported before opset 14");
-  }
+  if (c.version() < 14) training = c.wants_output(1) || c.wants_output(2) || c.wants_output(3) || c.wants_output(4);
   if (!c.ok()) return;
   const ValueId x = c.input(0);
+  if (!is_per_channel && training) return c.fail_unsupported("training with spatial = 0 is not supported");
+  if (!is_per_channel && c.rank(x) > 0) return normalize_activations(c, epsilon);
   if (!training) {
     c.output_names.resize(1);
     return c.emit_output("BatchNormalization", {{"epsilon", epsilon}},
@@ -43,6 +62,9 @@ void batch_normalization(OpContext& c) {
   };
   if (c.wants_output(1)) c.set_output(1, running(c.input(3), flat_mean));
   if (c.wants_output(2)) c.set_output(2, running(c.input(4), variance));
+  const bool has_statistics_of_batch = c.version() < 14;
+  if (has_statistics_of_batch && c.wants_output(3)) c.set_output(3, c.cast(flat_mean, dtype));
+  if (has_statistics_of_batch && c.wants_output(4)) c.set_output(4, c.cast(variance, dtype));
   c.set_output(0, c.emit("BatchNormalization", {{"epsilon", epsilon}},
                          {x, c.input(1), c.input(2), c.cast(flat_mean, dtype), c.cast(variance, dtype)}));
 }

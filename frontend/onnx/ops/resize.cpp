@@ -1,5 +1,6 @@
 // Upsample and Resize: older forms sample at x / scale, rounding down.
 #include <algorithm>
+#include <cmath>
 
 #include "frontend/onnx/ops/compose.h"
 #include "frontend/onnx/ops/converters.h"
@@ -11,6 +12,35 @@ namespace aipu::frontend {
 using graph::Constant;
 
 namespace {
+
+// Of an attribute that is left for pass() to take.
+std::string text_of(const OpContext& c, const char* name, const char* otherwise) {
+  const auto it = c.attributes.find(name);
+  return it != c.attributes.end() ? it->second.s : std::string(otherwise);
+}
+
+// Sums of weighted pixels as integers: rounded towards zero, or to the nearest where filters are stretched, as ONNX
+// Runtime does. A whole number that a sum misses by its own rounding counts as that number: an even surface stays even.
+ValueId whole_pixels(OpContext& c, ValueId sums, DType dtype) {
+  const DType real = c.dtype(sums);
+  const auto antialias = c.attributes.find("antialias");
+  const bool is_stretched = antialias != c.attributes.end() && antialias->second.i != 0;
+  const double spare = is_stretched ? 0.5 : real == DType::kF32 ? 0x1p-13 : 0x1p-16;
+  const ValueId y = add(c, sums, scaled(c, c.emit("Sign", {}, {sums}), spare));
+  const double limit = std::ldexp(1.0, dtype_bits(dtype) - (is_signed_int(dtype) ? 1 : 0));
+  const double greatest = dtype_bits(dtype) > 32 ? std::nextafter(limit, 0.0) : limit - 1;
+  const double least = is_signed_int(dtype) ? -limit : 0;
+  return c.cast(c.emit("Clip", {}, {y, c.scalar(real, least), c.scalar(real, greatest)}), dtype);
+}
+
+// What `convert` makes of the node, of integers that it interpolates by way of numbers that hold them.
+void with_real_pixels(OpContext& c, void (*convert)(OpContext&)) {
+  const DType dtype = c.dtype(c.input(0));
+  if (text_of(c, "mode", "nearest") == "nearest" || !is_integer(dtype)) return convert(c);
+  c.inputs[0] = c.cast(c.input(0), dtype_bits(dtype) > 8 ? DType::kF64 : DType::kF32);
+  convert(c);
+  if (c.ok()) c.set_output(0, whole_pixels(c, c.results[0], dtype));
+}
 
 // The axes that scales and sizes speak of.
 std::vector<int64_t> resized_axes(const std::optional<std::vector<int64_t>>& given, int64_t rank) {
@@ -41,9 +71,7 @@ void emit_asymmetric(OpContext& c, const std::string& mode, ValueId scales) {
                 operands);
 }
 
-}  // namespace
-
-void upsample_before_9(OpContext& c) {
+void convert_upsample_before_9(OpContext& c) {
   c.expect_inputs(1, 1);
   const std::string mode = c.take_string("mode", "nearest");
   if (!c.ok()) return;
@@ -60,14 +88,12 @@ void upsample_before_9(OpContext& c) {
   emit_asymmetric(c, mode, c.constant(Constant::of<float>(DType::kF32, {static_cast<int64_t>(scales.size())}, scales)));
 }
 
-void resize_before_11(OpContext& c) {
+void convert_resize_before_11(OpContext& c) {
   c.expect_inputs(2, 2);
   const std::string mode = c.take_string("mode", "nearest");
   if (!c.ok()) return;
   emit_asymmetric(c, mode, c.input(1));
 }
-
-namespace {
 
 // A list with an element for each of `axes` as one with an element for each axis.
 ValueId for_all_axes(OpContext& c, ValueId elements, const std::vector<int64_t>& axes, int64_t rank, double otherwise) {
@@ -150,23 +176,16 @@ bool follows_from_shapes(OpContext& c, const RunTimeResize& how) {
   return c.constant_ints(c.input(3)).has_value();
 }
 
-}  // namespace
-
 // Empty tensors stand for absent operands in models of opsets 11 and 12.
-void resize(OpContext& c) {
+void convert_resize(OpContext& c) {
   for (size_t i = 1; i < c.inputs.size(); ++i) {
     if (c.has_input(i) && c.rank(c.input(i)) == 1 && c.type(c.input(i)).shape[0] == Dim(0)) c.inputs[i] = {};
   }
   while (!c.inputs.empty() && !c.inputs.back().valid()) c.inputs.pop_back();
   c.expect_inputs(1, 4);
   if (!c.ok()) return;
-  // Read here, and left for pass() to take.
-  const auto text = [&](const char* name, const char* otherwise) {
-    const auto it = c.attributes.find(name);
-    return it != c.attributes.end() ? it->second.s : std::string(otherwise);
-  };
-  RunTimeResize how{text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize",
-                    text("keep_aspect_ratio_policy", "stretch"),
+  RunTimeResize how{text_of(c, "coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize",
+                    text_of(c, "keep_aspect_ratio_policy", "stretch"),
                     {}};
   const auto given = c.attributes.find("axes");
   const int64_t rank = c.rank(c.input(0));
@@ -178,5 +197,11 @@ void resize(OpContext& c) {
   if (!fits || !one_of_both || follows_from_shapes(c, how)) return pass(c);
   resize_when_running(c, how);
 }
+
+}  // namespace
+
+void upsample_before_9(OpContext& c) { with_real_pixels(c, convert_upsample_before_9); }
+void resize_before_11(OpContext& c) { with_real_pixels(c, convert_resize_before_11); }
+void resize(OpContext& c) { with_real_pixels(c, convert_resize); }
 
 }  // namespace aipu::frontend

@@ -43,12 +43,10 @@ void feature_vectorizer(OpContext& c) {
     if (c.rank(x) > 2) x = c.emit("Flatten", {{"axis", int64_t{1}}}, {x});
     if (!c.ok()) return;
     if (c.rank(x) != 2) return c.fail_invalid("takes inputs of rank 1 or 2");
-    const auto columns = c.type(x).shape[1].constant();
     const int64_t width = (*widths)[i];
-    if (!columns) return c.fail_unsupported("takes inputs with a known number of columns");
     if (width < 0) return c.fail_invalid(str_cat("has the input dimension ", width));
-    if (*columns > width) x = slice(c, x, 1, 0, width);
-    if (*columns < width) x = c.emit("Pad", {}, {x, c.int64s({0, 0, 0, width - *columns})});
+    const Dim missing = Dim(width) - c.type(x).shape[1];
+    if (!(missing == Dim(0))) x = c.emit("Pad", {{"pads", Shape{0, 0, 0, missing}}}, {x});
     parts.push_back(x);
   }
   if (parts.size() == 1) return c.emit_output("Identity", {}, parts);
