@@ -146,8 +146,9 @@ OpDef dft_op() {
   def.infer = infer_dft;
   def.resolve = resolve_with({1, 2}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
     AIPU_ASSIGN_OR_RETURN(const int64_t axis, dft_axis(ctx));
-    AIPU_ASSIGN_OR_RETURN(const Dim length, dft_length(ctx, axis));
     attributes->set("axis", axis);
+    if (!ctx.has_input(1)) return true;
+    AIPU_ASSIGN_OR_RETURN(const Dim length, dft_length(ctx, axis));
     attributes->set("dft_length", Shape{length});
     return true;
   });

@@ -417,3 +417,102 @@ def test_chains_of_extents_of_the_run(tmp_path):
         assert y.shape == (k,)
     with pytest.raises(ValueError, match="cannot be broadcast"):
         model.run({"x": np.ones(2, np.float32), "y": np.ones(0, np.float32)})
+
+
+def parts(y, like):
+    return np.stack([y.real, y.imag], -1).astype(like.dtype)
+
+
+@pytest.mark.parametrize("element", [np.float32, np.float64])
+def test_transforms_of_lengths_of_the_run(tmp_path, random, element):
+    """As operands, and as extents of the axis; which axis it is a run may say too."""
+    family = Family(opset=20)
+    x = random.standard_normal((3, 12, 2)).astype(element)
+    complex_x = x[..., 0] + 1j * x[..., 1]
+    fixed = {"tolerance": 2e-5 if element == np.float32 else 1e-12, "symbols": {0: [0, 1]}}
+    for length in (1, 2, 7, 8, 12, 17, None):
+        count = length and np.array(length, np.int64)
+        family.add("DFT", [x, count], parts(np.fft.fft(complex_x, length, 1), x), **fixed)
+        family.add("DFT", [x, count], parts(np.fft.ifft(complex_x, length, 1), x), inverse=1, **fixed)
+        if length != 1:  # which NumPy's inverse has none of
+            back = np.fft.irfft(complex_x, length, 1)[..., None].astype(element)
+            family.add("DFT", [x, count], back, inverse=1, onesided=1, **fixed)
+        real = np.ascontiguousarray(x[..., :1])
+        family.add("DFT", [real, count], parts(np.fft.rfft(x[..., 0], length, 1), x), onesided=1, **fixed)
+        place = np.array(0, np.int64)
+        family.add("DFT", [x, count, place], parts(np.fft.fft(complex_x, length, 0), x), **fixed)
+    family.check(tmp_path)
+
+
+def test_inverse_along_an_axis_of_the_run(tmp_path, random):
+    """Along the axis of extent 1, which it is not, there would be no numbers."""
+    family = Family(opset=20)
+    x = floats(random, 1, 6, 4, 2)
+    y = np.fft.irfft(x[..., 0] + 1j * x[..., 1], axis=1)[..., None].astype(np.float32)
+    family.add("DFT", [x, None, np.array(1, np.int64)], y, inverse=1, onesided=1)
+    family.check(tmp_path)
+
+
+@pytest.mark.parametrize("length", [0, -3])
+def test_transforms_have_a_length(tmp_path, random, length):
+    family = Family(opset=20)
+    x = floats(random, 1, 5, 1)
+    family.add("DFT", [x, np.array(length, np.int64)], np.zeros((1, 1, 2), np.float32), onesided=1)
+    with pytest.raises(ValueError, match="DFT"):
+        family.check(tmp_path)
+
+
+def frames_of(signal, step, window):
+    starts = range(0, signal.shape[1] - len(window) + 1, step)
+    return np.stack([signal[:, at : at + len(window)] * window for at in starts], 1)
+
+
+@pytest.mark.parametrize("known", [(), (2,)])
+def test_short_transforms_of_lengths_of_the_run(tmp_path, random, known):
+    """With windows that are constants, operands, or not there."""
+    family = Family(opset=17)
+    x = floats(random, 2, 30)
+    for length, step in ((8, 3), (5, 5), (16, 1)):
+        count, by = np.array(length, np.int64), np.array(step, np.int64)
+        window = np.hanning(length).astype(np.float32)
+        for factors in (window, None):
+            frames = frames_of(x, step, np.ones(length) if factors is None else factors)
+            for operand in (x, x[..., None]):
+                one_sided = parts(np.fft.rfft(frames), x)
+                constants = known if factors is not None else ()
+                family.add("STFT", [operand, by, factors, count], one_sided, constants=constants, symbols={0: [0, 1]})
+                whole = parts(np.fft.fft(frames), x)
+                family.add("STFT", [operand, by, factors, count], whole, constants=constants, onesided=0)
+        family.add("STFT", [x, by, window], parts(np.fft.rfft(frames_of(x, step, window)), x), symbols=[0, 2])
+    family.check(tmp_path)
+
+
+def test_windows_have_the_length_of_frames(tmp_path, random):
+    family = Family(opset=17)
+    x, window = floats(random, 2, 30), np.ones(8, np.float32)
+    y = parts(np.fft.rfft(frames_of(x, 3, window)), x)
+    family.add("STFT", [x, np.array(3, np.int64), window, np.array(7, np.int64)], y, constants=[2])
+    with pytest.raises(ValueError, match="STFT.*not 8|STFT.*8"):
+        family.check(tmp_path)
+
+
+def test_statistics_per_activation(tmp_path, random):
+    family = Family(opset=7)
+    x, scale, bias, mean = floats(random, 2, 3, 4, 5), *(floats(random, 3, 4, 5) for _ in range(3))
+    variance = np.abs(floats(random, 3, 4, 5)) + 0.1
+    y = (x - mean) / np.sqrt(variance + 1e-3) * scale + bias
+    family.add("BatchNormalization", [x, scale, bias, mean, variance], y, spatial=0, epsilon=1e-3)
+    family.check(tmp_path)
+
+
+def test_statistics_of_the_batch(tmp_path, random):
+    """Before opset 14 the outputs say that a normalisation trains."""
+    family = Family(opset=9)
+    x, (scale, bias, mean) = floats(random, 4, 3, 5), floats(random, 3, 3)
+    variance = np.abs(floats(random, 3)) + 0.1
+    now, spread = x.mean((0, 2)), x.var((0, 2))
+    y = (x - now[:, None]) / np.sqrt(spread + 1e-5)[:, None] * scale[:, None] + bias[:, None]
+    kept = [y, mean * 0.8 + now * 0.2, variance * 0.8 + spread * 0.2, now, spread]
+    operands = [x, scale, bias, mean, variance]
+    family.add("BatchNormalization", operands, [a.astype(np.float32) for a in kept], momentum=0.8)
+    family.check(tmp_path)
