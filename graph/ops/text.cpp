@@ -71,15 +71,15 @@ OpDef change_case_op() {
 
 std::vector<AttributeDef> splitting() { return {attr::s("delimiter", ""), attr::i("maxsplit", -1)}; }
 
-OpDef count_pieces_op() {
-  OpDef def = text_op("CountPieces", {operand("x", kText)}, "i", splitting());
+OpDef count_op(std::string name, std::vector<AttributeDef> attributes) {
+  OpDef def = text_op(std::move(name), {operand("x", kText)}, "i", std::move(attributes));
   def.infer = of_type(DType::kI64);
   return def;
 }
 
-// A new last axis of the extent `pieces`, which are as many as CountPieces says at most.
-OpDef split_pieces_op() {
-  OpDef def = text_op("SplitPieces", {operand("x", kText)}, kText, splitting());
+// A new last axis of the extent `pieces`, which are as many as the op that counts says at most.
+OpDef rows_of_pieces_op(std::string name, std::vector<AttributeDef> attributes) {
+  OpDef def = text_op(std::move(name), {operand("x", kText)}, kText, std::move(attributes));
   def.attributes.push_back(attr::required("pieces", AttributeKind::kShape));
   def.infer = [](InferContext& ctx) -> Status {
     Shape shape = ctx.input(0).shape;
@@ -88,6 +88,16 @@ OpDef split_pieces_op() {
     set_output(ctx, 0, ctx.input(0).dtype, std::move(shape));
     return {};
   };
+  return def;
+}
+
+std::vector<AttributeDef> tokens() {
+  return {attr::s("pattern", ""), attr::s("fill", ""), attr::i("least", 1), attr::i("between", 0), attr::i("marks", 0)};
+}
+
+OpDef murmur_hash_op() {
+  OpDef def = text_op("MurmurHash", {operand("x", kText)}, "u", {attr::i("seed", 0)});
+  def.infer = of_type(DType::kU32);
   return def;
 }
 
@@ -128,8 +138,18 @@ OpDef decode_image_op() {
 }  // namespace
 
 std::vector<OpDef> text_ops() {
-  return {string_concat_op(), number_to_text_op(),   text_to_number_op(), change_case_op(), count_pieces_op(),
-          split_pieces_op(),  regex_full_match_op(), image_size_op(),     decode_image_op()};
+  return {string_concat_op(),
+          number_to_text_op(),
+          text_to_number_op(),
+          change_case_op(),
+          count_op("CountPieces", splitting()),
+          rows_of_pieces_op("SplitPieces", splitting()),
+          count_op("CountTokens", tokens()),
+          rows_of_pieces_op("FindTokens", tokens()),
+          regex_full_match_op(),
+          murmur_hash_op(),
+          image_size_op(),
+          decode_image_op()};
 }
 
 bool is_of_library(const Graph& graph, const Node& node) {

@@ -28,6 +28,8 @@ void store(const aipu_text_tensor& tensor, size_t k, T value) {
   std::memcpy(static_cast<std::byte*>(tensor.data) + k * sizeof(T), &value, sizeof(T));
 }
 
+// hash.cpp
+MadeOperation make_murmur_hash(const Given& given);
 // letter_case.cpp
 MadeOperation make_change_case(const Given& given);
 // numbers.cpp
@@ -39,5 +41,7 @@ MadeOperation make_count_pieces(const Given& given);
 MadeOperation make_split_pieces(const Given& given);
 // regular_expression.cpp
 MadeOperation make_regex_full_match(const Given& given);
+MadeOperation make_count_tokens(const Given& given);
+MadeOperation make_find_tokens(const Given& given);
 
 }  // namespace aipu::text

@@ -1,8 +1,7 @@
 // Strings put together and taken apart, as Python's str.split does it.
-#include <string>
-#include <vector>
+#include "runtime/text/pieces.h"
 
-#include "runtime/text/operation.h"
+#include <string>
 
 namespace aipu::text {
 namespace {
@@ -49,6 +48,7 @@ struct Splitting {
   std::string delimiter;  // "": any white space
   int64_t most;           // splits; below 0: all
 
+  std::string_view fill() const { return ""; }
   template <typename Visit>
   Status for_each_piece(std::string_view text, const Visit& visit) const {
     return delimiter.empty() ? for_each_word(text, visit) : for_each_part(text, visit);
@@ -83,59 +83,14 @@ struct Splitting {
 
 Splitting splitting(const Given& given) { return {std::string(given.text(0)), given.numbers[0]}; }
 
-class CountPieces final : public Operation {
- public:
-  explicit CountPieces(Splitting splitting) : splitting_(std::move(splitting)) {}
-
-  Status run(const Arguments& arguments) const override {
-    AIPU_RETURN_IF_ERROR(expect(arguments, 1, 1));
-    AIPU_RETURN_IF_ERROR(expect_output(arguments, DType::kI64, arguments.inputs[0].count));
-    for (size_t k = 0; k < arguments.inputs[0].count; ++k) {
-      AIPU_ASSIGN_OR_RETURN(const std::string_view text, arguments.at(arguments.inputs[0], k));
-      int64_t count = 0;
-      AIPU_RETURN_IF_ERROR(splitting_.for_each_piece(text, [&](std::string_view) -> Status {
-        ++count;
-        return {};
-      }));
-      store(arguments.outputs[0], k, count);
-    }
-    return {};
-  }
-
- private:
-  Splitting splitting_;
-};
-
-class SplitPieces final : public Operation {
- public:
-  explicit SplitPieces(Splitting splitting) : splitting_(std::move(splitting)) {}
-
-  Status run(const Arguments& arguments) const override {
-    AIPU_RETURN_IF_ERROR(expect(arguments, 1, 1));
-    const size_t rows = arguments.inputs[0].count;
-    if (rows == 0) return {};
-    const size_t width = arguments.outputs[0].count / rows;
-    AIPU_RETURN_IF_ERROR(expect_output(arguments, DType::kI64, rows * width));
-    for (size_t k = 0; k < rows; ++k) {
-      AIPU_ASSIGN_OR_RETURN(const std::string_view text, arguments.at(arguments.inputs[0], k));
-      size_t piece = 0;
-      AIPU_RETURN_IF_ERROR(splitting_.for_each_piece(text, [&](std::string_view part) -> Status {
-        if (piece == width) return invalid_argument(str_cat("element ", k, " has more than ", width, " pieces"));
-        return arguments.put(arguments.outputs[0], k * width + piece++, part);
-      }));
-      while (piece < width) AIPU_RETURN_IF_ERROR(arguments.put(arguments.outputs[0], k * width + piece++, ""));
-    }
-    return {};
-  }
-
- private:
-  Splitting splitting_;
-};
-
 }  // namespace
 
 MadeOperation make_string_concat(const Given&) { return std::make_unique<StringConcat>(); }
-MadeOperation make_count_pieces(const Given& given) { return std::make_unique<CountPieces>(splitting(given)); }
-MadeOperation make_split_pieces(const Given& given) { return std::make_unique<SplitPieces>(splitting(given)); }
+MadeOperation make_count_pieces(const Given& given) {
+  return std::make_unique<CountOfPieces<Splitting>>(splitting(given));
+}
+MadeOperation make_split_pieces(const Given& given) {
+  return std::make_unique<RowsOfPieces<Splitting>>(splitting(given));
+}
 
 }  // namespace aipu::text

@@ -9,6 +9,11 @@
  *   CountPieces     (string) -> int64            texts: delimiter ("": white space); numbers: the most splits, -1: all
  *   SplitPieces     (string[n]) -> string[n * m] the same; rows of m pieces, filled with ""
  *   RegexFullMatch  (string) -> bool             texts: a pattern of RE2
+ *   CountTokens     (string) -> int64            texts: a pattern, what fills rows; numbers: letters of the shortest
+ *                                                token, 1: tokens are between matches (else they are these), 1:
+ *                                                U+0002 and U+0003 around the tokens of an element
+ *   FindTokens      (string[n]) -> string[n * m] the same; rows of m tokens, filled
+ *   MurmurHash      (string) -> uint32           numbers: the seed; MurmurHash3 of 32 bits
  *
  * Of images, which are bytes as in a file:
  *

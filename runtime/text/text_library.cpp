@@ -5,10 +5,11 @@ namespace aipu::text {
 namespace {
 
 constexpr Row kRows[] = {
-    {"ChangeCase", 2, 0, make_change_case},      {"CountPieces", 1, 1, make_count_pieces},
-    {"NumberToText", 0, 0, make_number_to_text}, {"RegexFullMatch", 1, 0, make_regex_full_match},
-    {"SplitPieces", 1, 1, make_split_pieces},    {"StringConcat", 0, 0, make_string_concat},
-    {"TextToNumber", 0, 0, make_text_to_number},
+    {"ChangeCase", 2, 0, make_change_case},          {"CountPieces", 1, 1, make_count_pieces},
+    {"CountTokens", 2, 3, make_count_tokens},        {"FindTokens", 2, 3, make_find_tokens},
+    {"MurmurHash", 0, 1, make_murmur_hash},          {"NumberToText", 0, 0, make_number_to_text},
+    {"RegexFullMatch", 1, 0, make_regex_full_match}, {"SplitPieces", 1, 1, make_split_pieces},
+    {"StringConcat", 0, 0, make_string_concat},      {"TextToNumber", 0, 0, make_text_to_number},
 };
 
 }  // namespace

@@ -467,3 +467,34 @@ def test_moved_and_picked(tmp_path, random, family):
     size = np.array([4, 4], np.int32)
     family.add("CropAndResize", [image, boxes, which, size], crops, constants=[3], extrapolation_value=-7.0)
     family.check(tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_distances_of_rows(tmp_path, family, random, dtype):
+    a, b = random.standard_normal((4, 3)).astype(dtype) + 1000, random.standard_normal((5, 3)).astype(dtype) + 1000
+    b[2] = a[1]
+    squares = ((a[:, None] - b[None]) ** 2).sum(-1)
+    family.add("CDist", [a, b], squares, metric="sqeuclidean", symbols=[0])
+    family.add("CDist", [a, b], np.sqrt(squares), metric="euclidean", constants=[1])
+    family.add("CDist", [a, b], squares)
+    family.check(tmp_path)
+
+
+NORMAL_FLOAT = [-1, -0.6961928, -0.52507305, -0.3949175, -0.28444138, -0.18477343, -0.09105004, 0,
+                0.0795803, 0.1609302, 0.2461123, 0.33791524, 0.44070983, 0.562617, 0.72295684, 1]  # fmt: skip
+
+
+@pytest.mark.parametrize("depth, rows, block", [(16, 3, 16), (5, 3, 4)])
+def test_weights_of_bitsandbytes(tmp_path, family, random, depth, rows, block):
+    """Two to a byte, the first in the higher bits; blocks go on from row to row."""
+    sixths = np.array([0, 1 / 32, 4, 6, 2, 3, 1, 1.5]) / 6
+    x, count = floats(random, 2, depth), rows * depth
+    codes = random.integers(0, 16, count + count % 2)
+    packed = (codes[::2] << 4 | codes[1::2]).astype(np.uint8)
+    factors = np.abs(floats(random, -(-count // block)))
+    for kind, table in enumerate([np.concatenate([sixths, -sixths]), np.array(NORMAL_FLOAT)]):
+        weights = (table[codes[:count]] * np.repeat(factors, block)[:count]).reshape(rows, depth)
+        for constants in ([1, 2], []):
+            family.add("MatMulBnb4", [x, packed, factors], (x @ weights.T).astype(F32), constants=constants,
+                       tolerance=1e-4, N=rows, K=depth, block_size=block, quant_type=kind)  # fmt: skip
+    family.check(tmp_path)

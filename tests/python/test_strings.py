@@ -230,6 +230,54 @@ def test_regular_expressions(tmp_path):
     family.check(tmp_path)
 
 
+def test_tokens(tmp_path):
+    family = Family(opset=17, domain="com.microsoft")
+    x = texts(["the quick  fox", "日本 x", ""], 3)
+    fixed = {"pad_value": "#", "mark": 0, "mincharnum": 1}
+    words = texts(["the", "quick", "fox", "日本", "x", "#", "#", "#", "#"], 3, 3)
+    family.add("Tokenizer", [x], words, tokenexp=r"[\w\p{Han}]+", **fixed)
+    family.add("Tokenizer", [x], words, separators=[" "], **fixed)
+    long = texts(["the", "quick", "fox", "日本", "#", "#", "#", "#", "#"], 3, 3)
+    family.add("Tokenizer", [x], long, tokenexp=r"[\w\p{Han}]+", **{**fixed, "mincharnum": 2})
+    marked = texts(["\x02", "日", "本", " ", "x", "\x03", "\x02", "\x03", "", "", "", ""], 1, 2, 6)
+    family.add("Tokenizer", [x[None, 1:]], marked, separators=[""], pad_value="", mark=1, mincharnum=1)
+    y = texts(["a,b;;c"], 1)
+    family.add("Tokenizer", [y], texts(["a", "b", "c"], 1, 3), separators=[",", ";"], **fixed)
+    family.add("Tokenizer", [y], texts(["a,b", "c"], 1, 2), separators=[";+"], **fixed)
+    longest = texts(["ab"], 1)
+    family.add("Tokenizer", [longest], texts(["ab"], 1, 1), tokenexp="a|ab", **fixed)
+    family.check(tmp_path)
+
+
+def test_hashes(tmp_path):
+    family = Family(opset=17, domain="com.microsoft")
+    known = {"aaaa": 0x5A97808A, "aaa": 0x283E0130, "aa": 0x5D211726, "a": 0x7FA09EA6, "": 0xEBB6C228,
+             "abc": 0xC84A62DD, "Hello, world!": 0x24884CBA}  # fmt: skip
+    seed = 0x9747B28C - 2**32
+    hashes = np.array(list(known.values()), np.uint32)
+    family.add("MurmurHash3", [texts(list(known), len(known))], hashes, seed=seed)
+    family.add("MurmurHash3", [texts(list(known), len(known))], hashes.view(np.int32), seed=seed, positive=0)
+    zero = [texts(["", "hello"], 2)]
+    family.add("MurmurHash3", zero, np.array([0, 0x248BFA47], np.uint32))
+    family.check(tmp_path)
+
+
+def test_hashes_of_numbers_are_those_of_their_bytes(tmp_path):
+    nodes, operands, pairs = [], {"short": np.array(["aX9-"], object), "long": np.array(["aX9-bY8."], object)}, []
+    for like, dtypes in {"short": ["int32", "uint32", "float32"], "long": ["int64", "uint64", "float64"]}.items():
+        nodes.append(node("MurmurHash3", [like], [f"hash_{like}"], "com.microsoft", seed=5))
+        for dtype in dtypes:
+            operands[dtype] = np.frombuffer(operands[like][0].encode(), dtype)
+            nodes.append(node("MurmurHash3", [dtype], [f"hash_{dtype}"], "com.microsoft", seed=5))
+            pairs.append((f"hash_{dtype}", f"hash_{like}"))
+    inputs = [(name, str(array.dtype), array.shape) for name, array in operands.items()]
+    outputs = [(f"hash_{name}", "uint32", (1,)) for name in operands]
+    found = convert(tmp_path, nodes, inputs, outputs).run(operands)
+    assert found["hash_short"] != found["hash_long"]
+    for numbers, string in pairs:
+        assert found[numbers] == found[string], numbers
+
+
 def test_patterns_that_are_none(tmp_path):
     nodes = [node("RegexFullMatch", ["x"], ["y"], pattern="(")]
     with pytest.raises((RuntimeError, ValueError), match=r"RE2 does not take the pattern '\('"):

@@ -178,6 +178,23 @@ def test_regular_expressions(library, words):
     assert "RE2 does not take the pattern '('" in needs(library, "RegexFullMatch", ["("])
 
 
+@pytest.mark.parametrize("pattern", ["[ab]+", "[^ ]", "é|ß|日x?"])
+@pytest.mark.parametrize("least", [1, 2])
+def test_tokens(library, words, pattern, least):
+    needs(library, "RegexFullMatch", ["a"])
+    strings = Strings()
+    x, counts = strings.of(words), np.zeros(len(words), np.int64)
+    for between, pieces in enumerate([re.findall, re.split]):
+        rows = [[piece for piece in pieces(pattern, word) if len(piece) >= least] for word in words]
+        width = max(map(len, rows))
+        table = np.zeros((len(words), width), np.int64)
+        texts, numbers = [pattern, "#"], [least, between, 0]
+        assert run(library, strings, "CountTokens", [x], counts, texts, numbers) is None
+        assert counts.tolist() == [len(row) for row in rows]
+        assert run(library, strings, "FindTokens", [x], table, texts, numbers) is None
+        assert strings.shown(table) == [piece for row in rows for piece in row + ["#"] * (width - len(row))]
+
+
 def numbers_of(dtype):
     chosen = np.random.default_rng(0)
     if dtype == "float16":

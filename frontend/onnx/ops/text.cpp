@@ -1,16 +1,31 @@
 // Operators that look into strings.
+#include "frontend/onnx/ops/text.h"
+
 #include "frontend/onnx/ops/compose.h"
 #include "frontend/onnx/ops/converters.h"
 
 namespace aipu::frontend {
 
-namespace {
-
 void expect_strings(OpContext& c, ValueId x) {
   if (c.ok() && c.dtype(x) != DType::kString) c.fail_invalid(str_cat("takes strings, found ", c.type(x).text()));
 }
 
-}  // namespace
+Pieces taken_apart(OpContext& c, ValueId x, std::string_view count, std::string_view split,
+                   const AttributeList& attributes) {
+  const ValueId counts = c.emit(count, attributes, {x});
+  // Of no elements too there is a greatest.
+  const ValueId listed_counts = concat(c, 0, {reshape(c, counts, {-1}), c.int64s({0})});
+  const ValueId most = c.emit("ReduceMax", {{"keepdims", int64_t{0}}}, {listed_counts, c.int64s({0})});
+  if (!c.ok()) return {};
+  const auto pieces = c.graph().require_data(most);
+  if (!pieces) {
+    c.fail_unsupported("the number of pieces cannot be known");
+    return {};
+  }
+  AttributeList with_pieces = attributes;
+  with_pieces.emplace_back("pieces", Shape{max((*pieces)[0], 0)});
+  return {c.emit(split, std::move(with_pieces), {x}), counts};
+}
 
 void string_concat(OpContext& c) {
   c.expect_inputs(2, 2);
@@ -43,17 +58,9 @@ void string_split(OpContext& c) {
   const AttributeList splitting = {{"delimiter", c.take_string("delimiter", "")},
                                    {"maxsplit", c.take_int("maxsplit", -1)}};
   expect_strings(c, x);
-  const ValueId counts = c.emit("aipu::CountPieces", splitting, {x});
-  // Of no elements too there is a greatest.
-  const ValueId listed_counts = concat(c, 0, {reshape(c, counts, {-1}), c.int64s({0})});
-  const ValueId most = c.emit("ReduceMax", {{"keepdims", int64_t{0}}}, {listed_counts, c.int64s({0})});
-  if (!c.ok()) return;
-  const auto pieces = c.graph().require_data(most);
-  if (!pieces) return c.fail_unsupported("the number of pieces cannot be known");
-  AttributeList attributes = splitting;
-  attributes.emplace_back("pieces", Shape{max((*pieces)[0], 0)});
-  c.set_output(0, c.emit("aipu::SplitPieces", std::move(attributes), {x}));
-  if (c.wants_output(1)) c.set_output(1, counts);
+  const Pieces pieces = taken_apart(c, x, "aipu::CountPieces", "aipu::SplitPieces", splitting);
+  c.set_output(0, pieces.rows);
+  if (c.wants_output(1)) c.set_output(1, pieces.counts);
 }
 
 namespace {

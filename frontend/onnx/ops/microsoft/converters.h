@@ -42,6 +42,7 @@ void matmul_integer_to_float(OpContext& c);
 void dynamic_quantize_matmul(OpContext& c);
 void dynamic_quantize_lstm(OpContext& c);
 void matmul_n_bits(OpContext& c);
+void matmul_bnb4(OpContext& c);
 void gather_block_quantized(OpContext& c);
 
 // qlinear.cpp: dequantise, compute, quantise
@@ -62,5 +63,10 @@ void expand_dims(OpContext& c);
 void unique(OpContext& c);
 void crop_and_resize(OpContext& c);
 void ngram_repeat_block(OpContext& c);
+void cdist(OpContext& c);
+
+// text.cpp
+void tokenizer(OpContext& c);
+void murmur_hash(OpContext& c);
 
 }  // namespace aipu::frontend::microsoft

@@ -112,4 +112,19 @@ void ngram_repeat_block(OpContext& c) {
   c.emit_output("ScatterElements", {{"axis", int64_t{1}}, {"reduction", std::string("min")}}, {scores, tokens, limits});
 }
 
+// How far each row of A is from each of B: by differences, so that near rows are told apart.
+void cdist(OpContext& c) {
+  c.expect_inputs(2, 2);
+  const std::string metric = c.take_string("metric", "sqeuclidean");
+  if (!c.ok()) return;
+  if (metric != "euclidean" && metric != "sqeuclidean")
+    return c.fail_unsupported(str_cat("metric '", metric, "' is not supported"));
+  const ValueId a = c.input(0), b = c.input(1);
+  if (c.rank(a) != 2 || c.rank(b) != 2)
+    return c.fail_invalid(str_cat("takes tables of rows, found ", c.type(a).text(), " and ", c.type(b).text()));
+  const ValueId apart = subtract(c, c.unsqueeze(a, {1}), c.unsqueeze(b, {0}));
+  const char* const norm = metric == "euclidean" ? "ReduceL2" : "ReduceSumSquare";
+  c.emit_output(norm, {{"keepdims", int64_t{0}}}, {apart, c.int64s({2})});
+}
+
 }  // namespace aipu::frontend::microsoft

@@ -206,6 +206,57 @@ void matmul_n_bits(OpContext& c) {
 
 namespace {
 
+// What the codes of bitsandbytes' types stand for.
+constexpr float kFp4[16] = {0.0F,  5.208333333e-03F,  0.66666667F,  1.0F,  0.33333333F,  0.5F,  0.16666667F,  0.25F,
+                            -0.0F, -5.208333333e-03F, -0.66666667F, -1.0F, -0.33333333F, -0.5F, -0.16666667F, -0.25F};
+constexpr float kNf4[16] = {-1.0F,
+                            -0.6961928009986877F,
+                            -0.5250730514526367F,
+                            -0.39491748809814453F,
+                            -0.28444138169288635F,
+                            -0.18477343022823334F,
+                            -0.09105003625154495F,
+                            0.0F,
+                            0.07958029955625534F,
+                            0.16093020141124725F,
+                            0.24611230194568634F,
+                            0.33791524171829224F,
+                            0.44070982933044434F,
+                            0.5626170039176941F,
+                            0.7229568362236023F,
+                            1.0F};
+
+}  // namespace
+
+// A times the transposed B: elements [N, K] in a row, two to a byte, the first one in the higher bits; a number that
+// each block of them is multiplied by.
+void matmul_bnb4(OpContext& c) {
+  c.expect_inputs(3, 3);
+  const int64_t block = c.take_int("block_size", 0);
+  const int64_t rows = c.take_int("N", 0);
+  const int64_t depth = c.take_int("K", 0);
+  const int64_t type = c.take_int("quant_type", -1);
+  const int64_t is_transposed = c.take_int("transB", 1);
+  c.ignore("training_mode");
+  if (!c.ok()) return;
+  if (block < 1 || rows < 1 || depth < 1) return c.fail_invalid("needs positive N, K and block_size");
+  if (type != 0 && type != 1) return c.fail_invalid(str_cat("quant_type is ", type, ", expected 0 (FP4) or 1 (NF4)"));
+  if (is_transposed != 1) return c.fail_unsupported("transB = 0 is not supported");
+  const DType dtype = c.dtype(c.input(0));
+  const int64_t count = rows * depth, blocks = (count + block - 1) / block;
+  const ValueId pairs = unpacked_bits(c, reshape(c, c.input(1), {(count + 1) / 2, 1}), 4);
+  const ValueId codes = reshape(c, gather(c, pairs, c.int64s({1, 0}), 1), {-1});
+  const ValueId table = c.constant(graph::Constant::of<float>(DType::kF32, {16}, type == 0 ? kFp4 : kNf4));
+  ValueId elements = gather(c, table, c.cast(slice(c, codes, 0, 0, count), DType::kI64));
+  elements = c.emit("Pad", {}, {elements, c.int64s({0, blocks * block - count})});
+  const ValueId factors = c.cast(reshape(c, c.input(2), {blocks, 1}), DType::kF32);
+  const ValueId weights = reshape(c, multiply(c, reshape(c, elements, {blocks, block}), factors), {-1});
+  const ValueId b = c.cast(reshape(c, slice(c, weights, 0, 0, count), {rows, depth}), dtype);
+  c.set_output(0, matmul(c, c.input(0), c.transpose(b, {1, 0})));
+}
+
+namespace {
+
 // Of elements that have a type of 4 bits: both axes are any.
 void gather_blocks(OpContext& c, int64_t gather_axis, int64_t quantize_axis, int64_t block) {
   if (gather_axis == quantize_axis) return c.fail_invalid("gather_axis and quantize_axis are the same");

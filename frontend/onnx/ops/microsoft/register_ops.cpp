@@ -46,6 +46,7 @@ constexpr ConverterRow kRows[] = {
     {kDomain, "DynamicQuantizeLSTM", 1, microsoft::dynamic_quantize_lstm},
     {kDomain, "DynamicQuantizeMatMul", 1, microsoft::dynamic_quantize_matmul},
     {kDomain, "GatherBlockQuantized", 1, microsoft::gather_block_quantized},
+    {kDomain, "MatMulBnb4", 1, microsoft::matmul_bnb4},
     {kDomain, "MatMulIntegerToFloat", 1, microsoft::matmul_integer_to_float},
     {kDomain, "MatMulNBits", 1, microsoft::matmul_n_bits},
     {kDomain, "QEmbedLayerNormalization", 1, microsoft::q_embed_layer_normalization},
@@ -64,13 +65,16 @@ constexpr ConverterRow kRows[] = {
     {kDomain, "QuantizeLinear", 1, microsoft::quantize_linear},
 
     // ---- the rest
+    {kDomain, "CDist", 1, microsoft::cdist},
     {kDomain, "CropAndResize", 1, microsoft::crop_and_resize},
     {kDomain, "ExpandDims", 1, microsoft::expand_dims},
     {kDomain, "GatherND", 1, pass},
     {kDomain, "GridSample", 1, grid_sample_before_20},
+    {kDomain, "MurmurHash3", 1, microsoft::murmur_hash},
     {kDomain, "NGramRepeatBlock", 1, microsoft::ngram_repeat_block},
     {kDomain, "Pad", 1, pass},
     {kDomain, "Range", 1, range},
+    {kDomain, "Tokenizer", 1, microsoft::tokenizer},
     {kDomain, "Trilu", 1, pass},
     {kDomain, "Unique", 1, microsoft::unique},
 };
