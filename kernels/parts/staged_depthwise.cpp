@@ -52,7 +52,8 @@ StagedDepthwise plan_staged_depthwise(const tir::Target& target, const SpatialGe
       if (kBuffers * bytes + 3 * kBufferBytes > target.lsram_bytes()) continue;
       const double vectors = number(ceil_of(block, lanes));
       const double copies = blocks == 1 ? 3 : number(h.kernel + 2);
-      const double rows = number(taps) + (blocks == 1 ? number(h.kernel + 1) : number(h.kernel * columns + tile.segment));
+      const int64_t rows_of_parts = blocks == 1 ? h.kernel + 1 : h.kernel * columns + tile.segment;
+      const double rows = number(taps + rows_of_parts);
       const double compute =
           vectors * (number(tile.segment) * (number(taps) + kResult) + number(h.kernel * columns) + kVectorTurn) +
           copies * figures.dma_setup + kUnitTurn;
@@ -65,8 +66,8 @@ StagedDepthwise plan_staged_depthwise(const tir::Target& target, const SpatialGe
       best.text = fmt::format(
           "segments of {} results of {} lines, {} channels, {} of {} bytes of {}; one computes {:.0f} cycles, moves "
           "{:.0f}",
-          tile.segment, h.kernel, block, kBuffers * bytes, target.lsram_bytes(),
-          target.memory(tir::Reach::kTec)->name, compute, transfer);
+          tile.segment, h.kernel, block, kBuffers * bytes, target.lsram_bytes(), target.memory(tir::Reach::kTec)->name,
+          compute, transfer);
     }
   }
   return best;

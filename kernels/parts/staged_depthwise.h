@@ -9,7 +9,7 @@
 namespace aipu::kernels {
 
 struct StagedDepthwise {
-  int64_t segment = 0, block = 0;                // results of a row, channels; 0: not staged
+  int64_t segment = 0, block = 0;               // results of a row, channels; 0: not staged
   int64_t image = 0, weights = 0, results = 0;  // elements of a buffer
   int64_t last = 0;                             // results of the last segment of a row
   std::string text;                             // a line for people

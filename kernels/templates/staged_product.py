@@ -32,7 +32,7 @@ Weights are packed [group][panel][block][vector][tile of columns][step][TAPS][CO
 from aipu import script as S
 from sharing import balanced
 from spatial import Geometry, Groups, row_at
-from staged_tiles import BYTES, DEPTH, STEP, TILES, Results, add_tiles, store_tiles, whole_tiles
+from staged_tiles import BYTES, DEPTH, STEP, TILES, Results, Way, add_tiles, store_tiles, whole_tiles
 from staging import begin_tile, close_stage, copy, event_of, open_stage, staged_in, tile_of
 
 
@@ -252,6 +252,7 @@ def staged_product(
             pixel_pitch = column_pitch * width.stride
             w_tile = tile_of(ws, own_w, 0)
             x_tile = tile_of(xs, own_x, 0)
+            way = Way(pitch, pixel_pitch, steps, rest, weights_of_tile)
             pixel = S.i32(0)
             for h in S.unroll(len(HEIGHTS)):
                 count = S.i32(0)
@@ -278,11 +279,7 @@ def staged_product(
                             pixels_there,
                             w_tile,
                             sums,
-                            pitch,
-                            pixel_pitch,
-                            steps,
-                            rest,
-                            weights_of_tile,
+                            way,
                             own_start,
                             own_scale,
                             place,
@@ -300,11 +297,7 @@ def staged_product(
                             w_tile,
                             own_sums + own_part * tiles_of_part * tile_pitch,
                             tile_pitch,
-                            pitch,
-                            pixel_pitch,
-                            steps,
-                            rest,
-                            weights_of_tile,
+                            way,
                             is_first,
                         )
                         if is_last:

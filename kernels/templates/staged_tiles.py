@@ -36,6 +36,19 @@ class Results:
     pitch: S.i32
 
 
+@S.record
+class Way:
+    """Through the operands of a block: from one column of pixels to the next, from one pixel to the next, and from tile
+    to tile of columns; of its depth `steps` whole vectors and `rest` elements.
+    """
+
+    pitch: S.i32
+    pixel_pitch: S.i32
+    steps: S.i32
+    rest: S.i32
+    weights_of_tile: S.i32
+
+
 def of_vector(place: Results, vector, row):
     """Of a vector of the panel, `row` rows of pixels on."""
     return Results(
@@ -181,11 +194,7 @@ def whole_tiles(
     x: S.ptr(X, "lsram"),
     w: S.ptr(W, "lsram"),
     sums: S.ptr(SUM, "lsram"),
-    pitch: S.i32,
-    pixel_pitch: S.i32,
-    steps: S.i32,
-    rest: S.i32,
-    weights_of_tile: S.i32,
+    way: Way,
     start: own_start_types,
     scale: own_scale_types,
     place: Results,
@@ -195,16 +204,16 @@ def whole_tiles(
     """`count` times `height` pixels by `vectors` vectors of columns, from products to results."""
     acc = sums_of_tile(height)
     zero = S.cast(0, f"{SUM}x{VL}")
-    distances = [q * pitch for q in positions(height)]
+    distances = [q * way.pitch for q in positions(height)]
     first = x
     for tile in range(count):
         rows = [first + distance for distance in distances]
         for v in range(vectors):
-            own = w + v * (TILES * weights_of_tile)
-            totals = whole_vector(height, acc, zero, rows, own, sums, steps, rest, weights_of_tile)
+            own = w + v * (TILES * way.weights_of_tile)
+            totals = whole_vector(height, acc, zero, rows, own, sums, way.steps, way.rest, way.weights_of_tile)
             target = out + (tile * height * place.pitch + v * VL)
             finish_sums(height, totals, start, scale, of_vector(place, v, tile * height), extras, target)
-        first = first + height * pixel_pitch
+        first = first + height * way.pixel_pitch
 
 
 @S.prim_func(is_inline=False)
@@ -216,11 +225,7 @@ def add_tiles(
     w: S.ptr(W, "lsram"),
     sums: S.ptr(SUM, "lsram"),
     tile_pitch: S.i32,
-    pitch: S.i32,
-    pixel_pitch: S.i32,
-    steps: S.i32,
-    rest: S.i32,
-    weights_of_tile: S.i32,
+    way: Way,
     is_first: S.i32,
 ):
     """Adds the products of a block to the sums of `count` times `height` pixels by `tiles` times COLUMNS columns, whose
@@ -228,20 +233,20 @@ def add_tiles(
     """
     acc = sums_of_tile(height)
     zero = S.cast(0, f"{SUM}x{VL}")
-    distances = [q * pitch for q in positions(height)]
+    distances = [q * way.pitch for q in positions(height)]
     first = x
     for row in range(count):
         rows = [first + distance for distance in distances]
         for tile in range(tiles):
             target = sums + (tile * tile_pitch + row * (height * VL))
-            totals = multiply_tile(height, acc, zero, rows, w + tile * weights_of_tile, steps, rest)
+            totals = multiply_tile(height, acc, zero, rows, w + tile * way.weights_of_tile, way.steps, way.rest)
             if is_first == 0:
                 for i in S.unroll(height):
                     S.vstore(totals[i] + S.vload(target + i * VL, lanes=VL), target + i * VL)
             else:
                 for i in S.unroll(height):
                     S.vstore(totals[i], target + i * VL)
-        first = first + height * pixel_pitch
+        first = first + height * way.pixel_pitch
 
 
 @S.prim_func(is_inline=False)
