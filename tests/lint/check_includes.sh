@@ -12,7 +12,12 @@ frontend/python/bind_runtime.cpp runtime/executor/|runtime/model\.h|runtime/sess
 frontend/python/bind_registry.cpp kernels/te/
 frontend/python/bind_schedule.cpp kernels/dsl/|kernels/te/
 frontend/python/bind_schedule.h kernels/te/
-frontend/python/bind_te.cpp codegen/cuda_c/|codegen/tir/|kernels/te/
+frontend/python/bind_te.h kernels/te/
+frontend/python/bind_te_expression.cpp kernels/te/
+frontend/python/bind_te_lower.cpp codegen/cuda_c/|codegen/tir/|kernels/te/
+frontend/python/bind_te_operation.cpp kernels/te/
+frontend/python/bind_te_schedule.cpp kernels/te/
+frontend/python/bind_te_statement.cpp kernels/te/
 frontend/python/eager_call.cpp codegen/intrinsics/|kernels/dsl/
 frontend/python/eager_call.h codegen/intrinsics/|codegen/tir/
 frontend/python/environment.cpp kernels/dsl/
