@@ -175,9 +175,9 @@ typedef struct aipu_session_options {
   void* counter_argument;
   /* Called after each command by the thread that runs, for each tensor of the model that it has written, in whole or in
    * part; null: nobody looks. `name` is the ONNX model's where there is one, `origin` the nodes that the command
-   * computes; all is valid during the call. What fused kernels keep to themselves is never seen, nor are strings; bodies
-   * of loops show theirs in every iteration. Commands take turns then, and batches are computed at once. Not with
-   * overlap, nor in a sandbox. */
+   * computes, empty where the file does not say; all is valid during the call. What fused kernels keep to themselves is
+   * never seen, nor are strings; bodies of loops show theirs in every iteration. Commands take turns then, and batches
+   * are computed at once. Not with overlap, nor in a sandbox. */
   void (*inspect)(void* argument, const char* name, const char* origin, const aipu_tensor* value);
   void* inspect_argument;
 } aipu_session_options;

@@ -75,7 +75,7 @@ struct SessionOptions {
   // kernels keep to themselves is never seen, nor are strings; bodies of loops show theirs in every iteration. Commands
   // take turns then, and batches are computed at once. Not with `overlap`, nor in a sandbox.
   std::function<void(const WrittenTensor&)> inspect;
-  int plan_cache = 8;                // shapes whose plans are kept
+  int plan_cache = 8;  // shapes whose plans are kept
   // For what the session allocates: activations, outputs that the caller gives no memory for, plans, and what the
   // interpreter needs. 0: the machine's memory; with a back end that promises to survive hostile kernels (interp) 1
   // GiB.

@@ -52,7 +52,8 @@ aipu::Result<aipu::runtime::SessionOptions> read_options(const aipu_session_opti
   if (known.inspect != nullptr) {
     options.inspect = [=](const aipu::runtime::WrittenTensor& tensor) {
       const aipu_tensor value = tensor_of(tensor.value);
-      known.inspect(known.inspect_argument, std::string(tensor.name).c_str(), std::string(tensor.origin).c_str(), &value);
+      known.inspect(known.inspect_argument, std::string(tensor.name).c_str(), std::string(tensor.origin).c_str(),
+                    &value);
     };
   }
   return options;

@@ -271,7 +271,7 @@ struct Session::Impl {
                      const Context& context);
   // session_inspect.cpp
   Status show_written(uint32_t program, const ModelTables::ScheduledCommand& command, const Step& step,
-                    const ::aipu::runtime::Call& call) const;
+                      const ::aipu::runtime::Call& call) const;
   // From what the counters were at the beginning to what they have counted meanwhile.
   void end_counts(TraceEvent* event) const;
   // The same without virtual time and profile.

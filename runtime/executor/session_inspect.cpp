@@ -27,7 +27,8 @@ Status Session::Impl::show_written(uint32_t program, const ModelTables::Schedule
       AIPU_RETURN_IF_ERROR(get(fetched.data(), data, fetched.size()));
       data = fetched.data();
     }
-    options.inspect({text(tensor.name()), text(items(root.origins())[origin]), {dtype, shape, data}});
+    const std::string_view node = origin == kNone ? std::string_view() : text(items(root.origins())[origin]);
+    options.inspect({text(tensor.name()), node, {dtype, shape, data}});
     return {};
   };
   if (command.engine == fb::Engine::kDma) {

@@ -147,8 +147,8 @@ void add_options(Tool& tool, Options& options) {
       ->type_name("DIR")
       ->group(group);
   add_list(app, "--dump-tensors", options.dumped,
-           "name or pattern, such as 'encoder/*', of tensors between the layers: a line of statistics for each that the "
-           "run writes, and NAME.npy in --output-dir")
+           "name or pattern, such as 'encoder/*', of tensors between the layers: a line of statistics for each that "
+           "the run writes, and NAME.npy in --output-dir")
       ->type_name("PATTERN")
       ->group(group);
   add_list(app, "--expect", options.expects, "NAME=FILE.npy: compare an output; exit code 1 if it differs")

@@ -60,7 +60,7 @@ def main() -> int:
             chain(f"{version}/chain.onnx", products)
         for pair in range(PAIRS):
             for name, model in (("before", "same"), ("same", "same"), ("slower", "slower")):
-                options = ["--batch", "64", "--threads", "1", "--seconds", "0.05", "--processes", str(PROCESSES), "--label", name]
+                options = f"--batch 64 --threads 1 --seconds 0.05 --processes {PROCESSES} --label {name}".split()
                 if not OPTIONS.kernels:
                     options += ["--backend", "paced"]
                 measured = bench(model, "chain.onnx", *options, "--json", f"../{name}.json")
