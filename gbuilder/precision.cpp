@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <sstream>
 #include <utility>
 
@@ -13,10 +14,14 @@
 namespace aipu::gbuilder {
 
 Result<DType> parse_precision(std::string_view name) {
-  if (name.empty() || name == "fp32") return DType::kF32;
-  if (name == "bf16") return DType::kBF16;
-  if (name == "fp16") return DType::kF16;
-  return invalid_argument(fmt::format("there is no precision '{}'; expected fp32, bf16 or fp16", name));
+  if (name.empty()) return DType::kF32;
+  std::string names;
+  for (const Precision& precision : kPrecisions) {
+    if (name == precision.name) return precision.dtype;
+    const bool is_last = &precision == std::prev(std::end(kPrecisions));
+    names += fmt::format("{}{}", names.empty() ? "" : is_last ? " or " : ", ", precision.name);
+  }
+  return invalid_argument(fmt::format("there is no precision '{}'; expected {}", name, names));
 }
 
 Result<std::vector<graph::PrecisionRule>> read_precision_file(const std::string& path) {

@@ -14,8 +14,15 @@ namespace aipu::gbuilder {
 // Of a model that is quantised, as it comes.
 inline constexpr std::string_view kInt8 = "int8";
 
-// "fp32" (and ""), "bf16", "fp16". int8 is no precision that products of floats can be given: it takes scales from
-// data.
+struct Precision {
+  std::string_view name;
+  DType dtype;
+};
+
+// int8 is no precision that products of floats can be given: it takes scales from data.
+inline constexpr Precision kPrecisions[] = {{"fp32", DType::kF32}, {"bf16", DType::kBF16}, {"fp16", DType::kF16}};
+
+// "" is fp32.
 Result<DType> parse_precision(std::string_view name);
 
 // Of a file whose lines are PATTERN PRECISION: patterns of node names in which * stands for any text, and a name

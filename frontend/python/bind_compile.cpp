@@ -20,6 +20,7 @@
 #include "gbuilder/build.h"
 #include "gbuilder/dsl_call.h"
 #include "gbuilder/dsl_call_files.h"
+#include "gbuilder/precision.h"
 #include "graph/ir/op_def.h"
 #include "kernels/dsl/parse.h"
 #include "kernels/dsl/type_rules.h"
@@ -307,6 +308,14 @@ void bind_kernels(py::module_& module) {
 }  // namespace
 
 void bind_compile(py::module_& module) {
+  module.def(
+      "precisions",
+      [] {
+        std::vector<std::string> names;
+        for (const gbuilder::Precision& precision : gbuilder::kPrecisions) names.emplace_back(precision.name);
+        return names;
+      },
+      "Names of what products of floats can be computed in.");
   module.def(
       "target", [](const std::string& name) { return target_row(value_or_throw(tir::find_target(name))); },
       py::arg("name"),

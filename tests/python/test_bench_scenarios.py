@@ -227,7 +227,7 @@ def test_history():
 
 
 CONFIGURATIONS = [
-    _sweep.Configuration("m.onnx", "", False, (), batch, threads, sessions)
+    _sweep.Configuration("m.onnx", "", False, "", (), batch, threads, sessions)
     for batch in (1, 2, 4, 8)
     for threads in (1, 2)
     for sessions in (1, 2)
@@ -253,7 +253,7 @@ def test_sweep_finds_the_best():
 
     steps = []
     swept = _sweep.sweep(CONFIGURATIONS, measure, after_each=lambda done, failed: steps.append((done, failed)))
-    assert swept.best.configuration[4:] == (8, 1, 2) and swept.as_good == []
+    assert swept.best.configuration[-3:] == (8, 1, 2) and swept.as_good == []
     assert [row.failure for row in swept.rows if row.failure] == ["out of memory"]
     assert steps[-1][1] == 1 and [done for done, _ in steps] == list(range(1, len(steps) + 1))
     assert any(row.dropped for row in swept.rows) and swept.rows[0].dropped
@@ -262,7 +262,7 @@ def test_sweep_finds_the_best():
     again = _sweep.sweep(CONFIGURATIONS, measure, seed=2)
     assert _sweep.agreement(swept, again) == (True, "the second sweep finds the same configuration")
     bound = _sweep.sweep(CONFIGURATIONS, measure, bound=0.0035)
-    assert bound.best.configuration[4:] == (2, 2, 1)
+    assert bound.best.configuration[-3:] == (2, 2, 1)
     assert _sweep.sweep(CONFIGURATIONS, measure, bound=1e-6).best is None
 
 
@@ -330,6 +330,21 @@ def test_sweep_program(model):
         assert [len(one["rows"]) for one in json.load(file)["sweeps"]] == [4, 4]
     assert 'class="throughput"' in pathlib.Path("s.html").read_text()
     assert program("sweep", model, "--batch", "q").returncode == 2
+
+
+def test_sweep_over_precisions(model):
+    """Each is measured as the conversion makes it; what it refuses is told, and the command repeats the best."""
+    arguments = ["--precisions", "fp32,bf16,fp9", "--rounds", "4", "--seconds", "0.01", "-q"]
+    done = program("sweep", model, *arguments, "--json", "p.json", "--html", "p.html")
+    assert done.returncode == 0 and "fp9" in done.stdout, done.stderr
+    with open("p.json") as file:
+        rows = {row["precision"]: row for row in json.load(file)["sweeps"][0]["rows"]}
+    assert len(rows["fp32"]["samples_per_second"]) >= 3 and len(rows["bf16"]["samples_per_second"]) >= 3
+    assert "precision" in rows["fp9"]["failure"] and "bf16" in pathlib.Path("p.html").read_text()
+    command = re.search("best: (.*)", done.stdout)[1].split()
+    assert command[-2] == "--model-precision" and rows[command[-1]]["is_best"]
+    again = subprocess.run([sys.executable, *command[1:], *QUICK], capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
 
 
 def check_page(text, *kinds):

@@ -97,6 +97,14 @@ def test_another_target_is_near(models):
     assert all(layer.inherited.snr > 90 and layer.own is None for layer in found.layers)
 
 
+def test_another_precision_is_what_it_says(models):
+    other = aipu.diff.Side.parse(f"{models / 'a.onnx'}@bf16")
+    found = aipu.diff.compare(str(models / "a.onnx"), other, str(models / "data.npz"), limit=1, own=False)
+    assert 25 < min(layer.inherited.snr for layer in found.layers) < 70
+    with pytest.raises(ValueError, match="fp9"):
+        aipu.diff.Side.parse(f"{models / 'a.onnx'}@fp9")
+
+
 def test_an_aipu_bin_has_the_outputs_that_it_has(models):
     aipu.build(str(models / "b.onnx"), str(models / "b.aipu.bin"), expose=["conv1", "conv2"])
     found = aipu.diff.compare(str(models / "a.onnx"), str(models / "b.aipu.bin"), str(models / "data.npz"))

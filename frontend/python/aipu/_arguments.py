@@ -65,11 +65,14 @@ def add_build_arguments(parser: argparse._ActionsContainer) -> None:
     """How a model that is given as ONNX is converted: :func:`build_options`."""
     parser.add_argument("--target", metavar="NAME", help="of the conversion of an ONNX model (default: host)")
     parser.add_argument("--fast-math", action="store_true", help="of the conversion")
+    parser.add_argument(
+        "--model-precision", metavar="NAME", help="of the conversion: aipugb's --precision, such as bf16"
+    )
 
 
 def build_options(options: argparse.Namespace) -> Dict[str, Any]:
     """Those of :func:`aipu.build` that the command line has."""
-    given = {"target": options.target, "fast_math": options.fast_math}
+    given = {"target": options.target, "fast_math": options.fast_math, "precision": options.model_precision}
     return {name: value for name, value in given.items() if value}
 
 

@@ -235,7 +235,7 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     pin(options.pin, options.numa)
     if options.accuracy:
         return _outputs(options)
-    names = ("seconds", "turns", "precision", "fast_math", "target", "tolerance")
+    names = ("seconds", "turns", "precision", "fast_math", "model_precision", "target", "tolerance")
     settings = {name: getattr(options, name) for name in names}
     results: List[Any]
     if options.against:

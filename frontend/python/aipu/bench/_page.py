@@ -208,7 +208,8 @@ def _sweep(sweep: Mapping[str, Any], title: str) -> str:
     points, rows = [], []
     for row in sweep["rows"]:
         shapes = " ".join(f"{name}={'x'.join(map(str, extents))}" for name, extents in row["shapes"])
-        words = [row["model"].rpartition("/")[2], row["target"], "fast math" if row["fast_math"] else "", shapes]
+        how = "fast math" if row["fast_math"] else ""
+        words = [row["model"].rpartition("/")[2], row["target"], how, row.get("precision", ""), shapes]
         model = " ".join(filter(None, words))
         mark = row["failure"] or ("best" if row["is_best"] else "as good" if row["as_good"] else "")
         rate, latency = 0.0, 0.0

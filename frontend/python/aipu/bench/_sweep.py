@@ -35,6 +35,7 @@ class Configuration(NamedTuple):
     model: str
     target: str
     fast_math: bool
+    precision: str
     shapes: Tuple[Tuple[str, Tuple[int, ...]], ...]
     batch: int
     threads: int
@@ -48,6 +49,7 @@ class Configuration(NamedTuple):
             words += ["--shape", f"{name}={'x'.join(map(str, (self.batch, *extents[1:]) if extents else ()))}"]
         words += ["--target", self.target] if self.target else []
         words += ["--fast-math"] if self.fast_math else []
+        words += ["--model-precision", self.precision] if self.precision else []
         words += ["--latency", f"{1e3 * latency:g}ms"] if latency is not None else []
         return shlex.join(words)
 
@@ -57,6 +59,7 @@ class Configuration(NamedTuple):
         more = "".join(f", {name}={'x'.join(map(str, extents))}" for name, extents in self.shapes)
         more += f", {self.target}" if self.target else ""
         more += ", fast math" if self.fast_math else ""
+        more += f", {self.precision}" if self.precision else ""
         numbers = f"batch {self.batch}, {self.threads} threads, {self.sessions} sessions"
         return f"{os.path.basename(self.model)}{more}: {numbers}"
 
@@ -178,6 +181,8 @@ def _one(options: argparse.Namespace) -> Callable[[Configuration], Point]:
             build["target"] = configuration.target
         if configuration.fast_math:
             build["fast_math"] = True
+        if configuration.precision:
+            build["precision"] = configuration.precision
         setting = Setting("offline", options.seconds, percentile=options.percentile, seed=options.seed)
         with Bench(
             configuration.model,
@@ -210,7 +215,7 @@ def _configurations(options: argparse.Namespace) -> List[Configuration]:
     shapes: Mapping[str, List[Tuple[int, ...]]] = dict(options.shape)
     kinds = [[(name, variant) for variant in variants] for name, variants in shapes.items()]
     fast = {"off": [False], "on": [True], "both": [False, True]}[options.fast_math]
-    axes = (options.models, options.targets.split(","), fast, itertools.product(*kinds))
+    axes = (options.models, options.targets.split(","), fast, options.precisions.split(","), itertools.product(*kinds))
     axes_of_numbers = (options.batch, options.threads, options.sessions)
     return [Configuration(*values) for values in itertools.product(*axes, *axes_of_numbers)]
 
@@ -240,12 +245,12 @@ def _csv(swept: Swept) -> str:
 
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    writer.writerow(["model", "target", "fast_math", "shapes", "batch", "threads", "sessions", "samples_per_second",
-                     "latency_seconds", "rounds", "failure"])  # fmt: skip
+    writer.writerow(["model", "target", "fast_math", "precision", "shapes", "batch", "threads", "sessions",
+                     "samples_per_second", "latency_seconds", "rounds", "failure"])  # fmt: skip
     for row in swept.rows:
         c = row.configuration
         shapes = " ".join(f"{name}={'x'.join(map(str, extents))}" for name, extents in c.shapes)
-        writer.writerow([c.model, c.target, c.fast_math, shapes, c.batch, c.threads, c.sessions, row.rate,
+        writer.writerow([c.model, c.target, c.fast_math, c.precision, shapes, c.batch, c.threads, c.sessions, row.rate,
                          row.latency if row.points else "", len(row.points), row.failure])  # fmt: skip
     return buffer.getvalue()
 
@@ -281,6 +286,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--shape", type=_variants, action="append", default=[], metavar="NAME=1x3x224x224,...")
     parser.add_argument("--targets", default="", metavar="NAME,...", help="of the conversion: host-avx2,host-avx512")
     parser.add_argument("--fast-math", choices=["off", "on", "both"], default="off", help="of the conversion")
+    parser.add_argument("--precisions", default="", metavar="NAME,...", help="of the conversion: fp32,bf16,fp16")
     parser.add_argument("--range", type=_options.value_range, action="append", default=[], metavar="NAME=LOW:HIGH")
     parser.add_argument("--latency", type=_options.duration, metavar="10ms", help="that runs have to keep")
     parser.add_argument("--percentile", type=float, default=99.0, metavar="P", help="of --latency (default: 99)")

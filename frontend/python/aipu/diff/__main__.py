@@ -18,9 +18,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="aipudiff",
         description="Compares two models layer by layer on data, and says which layers make the error.",
-        epilog="A model is a path, or PATH@WORD,... with a target (X2_1204, host-avx2), fast-math, interp (the "
-        "interpreter) or onnxruntime (that package). Exit codes: 0 compared; 1 a model, a file or the machine is at "
-        "fault, or the difference is larger than --min-snr allows; 2 the command line is. "
+        epilog="A model is a path, or PATH@WORD,... with a target (X2_1204, host-avx2), precision (bf16), fast-math, "
+        "interp (the interpreter) or onnxruntime (that package). Exit codes: 0 compared; 1 a model, a file or the "
+        "machine is at fault, or the difference is larger than --min-snr allows; 2 the command line is. "
         "Example: aipudiff model.onnx model_int8.onnx --data images.npz --html diff.html",
     )
     parser.add_argument("first", metavar="A", help="the reference: an ONNX model or an aipu.bin")

@@ -53,7 +53,9 @@ class Side:
 
     @classmethod
     def parse(cls, text: str) -> "Side":
-        """``MODEL`` or ``MODEL@WORD,...``: a target (``X2_1204``), ``fast-math``, ``interp`` or ``onnxruntime``."""
+        """``MODEL`` or ``MODEL@WORD,...``: a target (``X2_1204``), a precision (``bf16``), ``fast-math``, ``interp`` or
+        ``onnxruntime``. ValueError where a word is none of these.
+        """
         path, at, words = text.rpartition("@")
         if not at or os.path.exists(text):
             return cls(text)
@@ -65,6 +67,8 @@ class Side:
                 runtime = word
             elif word == "fast-math":
                 build["fast_math"] = True
+            elif word in _native.precisions():
+                build["precision"] = word
             elif word in _LOADED:
                 load["backend"] = word
             else:
