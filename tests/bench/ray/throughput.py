@@ -176,7 +176,7 @@ def soak(ask, minutes):
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    rate = clients(2 * OPTIONS.batch, 60 * minutes, ask)
+    rate = clients(4 * OPTIONS.batch, 60 * minutes, ask)
     stop.set()
     watcher.join()
     third = len(samples) // 3
@@ -241,9 +241,9 @@ def measure_serve(path, here):
         with urllib.request.urlopen(urllib.request.Request("http://127.0.0.1:8000/", body), timeout=60) as answer:
             answer.read()
 
-    clients(2 * OPTIONS.batch, 3, by_handle)
-    show("Ray Serve, 2 replicas, by handle", clients(2 * OPTIONS.batch, OPTIONS.seconds, by_handle), here[2])
-    rate = clients(OPTIONS.batch, OPTIONS.seconds, by_http)
+    clients(4 * OPTIONS.batch, 3, by_handle)
+    show("Ray Serve, 2 replicas, by handle", clients(4 * OPTIONS.batch, OPTIONS.seconds, by_handle), here[2])
+    rate = clients(2 * OPTIONS.batch, OPTIONS.seconds, by_http)
     show(f"Ray Serve, by HTTP and JSON ({len(body) / 1e6:.1f} MB each)", rate, here[2])
     return OPTIONS.soak == 0 or soak(by_handle, OPTIONS.soak)
 
