@@ -6,7 +6,7 @@ status=0
 
 # Programs and the Python package may look up, each at what it is for: file, then the includes beyond those of its folder.
 LOOKS_UP='
-frontend/python/bind_compile.cpp codegen/|gbuilder/build\.h|gbuilder/dsl_call(_files)?\.h|kernels/dsl/|runtime/signature/
+frontend/python/bind_compile.cpp codegen/|gbuilder/(build|precision)\.h|gbuilder/dsl_call(_files)?\.h|kernels/dsl/|runtime/signature/
 frontend/python/bind_lanes.cpp codegen/intrinsics/|kernels/dsl/
 frontend/python/bind_runtime.cpp runtime/executor/|runtime/model\.h|runtime/session\.h|runtime/tools/(layer_profile|machine_peak)\.h
 frontend/python/bind_registry.cpp kernels/te/
