@@ -208,6 +208,42 @@ __inl float __fma_float(float x, float y, float acc) {
   const double odd = __bits<double>(adjust ? bits + (away ? 1 : -1) : bits);
   return (float)odd;
 }
+#if defined(__SSE2__) && !defined(__clang__)
+#define __AIPU_FMA_BY_DOUBLES
+// The same for four lanes. Rounded twice a sum is another one only where the first result lies halfway between two
+// floats or where floats have fewer bits: then it is rounded to odd.
+typedef __v<double, 2> __fma_doubles;
+__inl __v<float, 4> __fma_floats_of(__fma_doubles low, __fma_doubles high) {
+  return __builtin_ia32_movlhps(__builtin_ia32_cvtpd2ps(low), __builtin_ia32_cvtpd2ps(high));
+}
+__inl __fma_doubles __fma_upper(__v<float, 4> x) { return __builtin_ia32_cvtps2pd(__builtin_ia32_movhlps(x, x)); }
+__inl __fma_doubles __fma_to_odd(__fma_doubles p, __fma_doubles c) {
+  typedef __v<long, 2> L;
+  const __fma_doubles s = p + c;
+  const __fma_doubles t = s - p;
+  const __fma_doubles error = (p - (s - t)) + (c - t);
+  const L up = error > 0, inexact = up | (error < 0), too_far = (up ^ (s > 0)) & inexact;
+  return (__fma_doubles)(((L)s + too_far) | (inexact & 1));
+}
+__attribute__((noinline, cold)) inline __v<float, 4> __fma_halfway(__fma_doubles p0, __fma_doubles p1, __fma_doubles c0,
+                                                                   __fma_doubles c1) {
+  return __fma_floats_of(__fma_to_odd(p0, c0), __fma_to_odd(p1, c1));
+}
+__inl __v<float, 4> __fma_float4(__v<float, 4> x, __v<float, 4> y, __v<float, 4> acc) {
+  typedef __v<int, 4> I;
+  const __fma_doubles p0 = __builtin_ia32_cvtps2pd(x) * __builtin_ia32_cvtps2pd(y), c0 = __builtin_ia32_cvtps2pd(acc);
+  const __fma_doubles p1 = __fma_upper(x) * __fma_upper(y), c1 = __fma_upper(acc);
+  const __fma_doubles s0 = p0 + c0, s1 = p1 + c1;
+  const __v<float, 4> sum = __fma_floats_of(s0, s1);
+  const I low_words = (I)__builtin_ia32_shufps((__v<float, 4>)s0, (__v<float, 4>)s1, 0x88);
+  const I high_words = (I)__builtin_ia32_shufps((__v<float, 4>)s0, (__v<float, 4>)s1, 0xdd);
+  const I halfway = (low_words & 0x1fffffff) == 0x10000000;
+  const I short_of_bits = (((I)sum & 0x7fffffff) <= 0x00800000) & ((low_words | (high_words & 0x7fffffff)) != 0);
+  if (__builtin_expect(__builtin_ia32_movmskps((__v<float, 4>)(halfway | short_of_bits)), 0))
+    return __fma_halfway(p0, p1, c0, c1);
+  return sum;
+}
+#endif
 #endif
 __inl float fma(float x, float y, float acc) {
 #ifdef AIPU_CPU_FMA
@@ -249,6 +285,16 @@ __inl V __fused(V x, V y, V acc) {
     else if constexpr (sizeof(V) == 16)
       return (V)__builtin_ia32_vfmaddpd(x, y, acc);
     else
+#endif
+#ifdef __AIPU_FMA_BY_DOUBLES
+        if constexpr (f32 && sizeof(V) % 16 == 0) {
+      __v<float, 4> a[sizeof(V) / 16], b[sizeof(V) / 16], c[sizeof(V) / 16];
+      __builtin_memcpy(a, &x, sizeof(a));
+      __builtin_memcpy(b, &y, sizeof(b));
+      __builtin_memcpy(c, &acc, sizeof(c));
+      for (unsigned i = 0; i < sizeof(V) / 16; i++) c[i] = __fma_float4(a[i], b[i], c[i]);
+      return __bits<V>(c);
+    } else
 #endif
     {
       E a[__LANES(V)], b[__LANES(V)], c[__LANES(V)];

@@ -544,15 +544,14 @@ class IntegerArithmetic {
     if (!(scale[0] > 0) || !is_8bit(dtype)) return false;
     AIPU_ASSIGN_OR_RETURN(const bool raised, raise_quantize(id));
     if (raised) return true;
-    // A Relu in front of a zero point at the lower limit: negative values end there anyway.
+    // What saturates anyway needs no limits in front of it.
     ValueId value = input(id, 0);
-    const int64_t lowest = dtype == DType::kI8 ? -128 : 0;
-    const NodeId relu = producer_with_op(graph_, value, "Relu");
-    const bool clamps = relu.valid() && (zero.valid() ? graph_.constant(zero)->to_int64s()[0] : 0) == lowest;
+    const NodeId limiter = graph_.value(value).producer;
+    const bool clamps = limiter.valid() && limits_what_saturates(limiter, scale[0], zero, dtype);
     if (clamps) {
-      value = input(relu, 0);
+      value = input(limiter, 0);
       if (used_once(graph_, input(id, 0))) {
-        AIPU_RETURN_IF_ERROR(replace_node(graph_, relu, value));
+        AIPU_RETURN_IF_ERROR(replace_node(graph_, limiter, value));
       } else {
         graph_.set_input(id, 0, value);
       }
@@ -561,6 +560,23 @@ class IntegerArithmetic {
     AIPU_ASSIGN_OR_RETURN(value, scaled(value, scale[0]));
     AIPU_ASSIGN_OR_RETURN(const ValueId rounded, round_to(value, scalar(zero), dtype, id));
     return replace(id, rounded);
+  }
+
+  // Whether a Relu or a Clip only changes numbers that the integers can't tell from its limits: these become the
+  // lowest and the highest integer themselves.
+  bool limits_what_saturates(NodeId id, float scale, ValueId zero, DType dtype) const {
+    const double point = zero.valid() ? static_cast<double>(graph_.constant(zero)->to_int64s()[0]) : 0;
+    const double lowest = dtype == DType::kI8 ? -128 : 0;
+    if (node(id).op == "Relu") return point <= lowest;
+    if (node(id).op != "Clip") return false;
+    for (const size_t limit : {1, 2}) {
+      if (!input(id, limit).valid()) continue;
+      const std::vector<float> number = scale_elements(input(id, limit));
+      if (number.size() != 1) return false;
+      const double integer = std::nearbyint(number[0] / scale) + point;
+      if (!(limit == 1 ? integer <= lowest : integer >= lowest + 255)) return false;
+    }
+    return true;
   }
 
   // QuantizeLinear goes in front of what only moves elements or takes their maximum, into the stores of whatever

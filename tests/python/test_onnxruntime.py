@@ -204,6 +204,31 @@ def test_run_async(path):
     assert found["bad"][0] == [] and "Required inputs (['i'])" in found["bad"][1]
 
 
+def test_values_of_other_element_types_in_the_same_memory():
+    codes = np.array([0x3C00, 0x4000], np.uint16)  # 1 and 2
+    value = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(codes, 10)
+    assert (value.data_type(), value.element_type(), value.shape()) == ("tensor(float16)", 10, [2])
+    assert value.data_ptr() == codes.ctypes.data and value.numpy().tolist() == [1, 2]
+    fp8 = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(np.zeros(3, np.uint8), 17)
+    assert (fp8.data_type(), fp8.element_type()) == ("tensor(float8e4m3fn)", 17)
+    assert ort.OrtValue.ortvalue_from_shape_and_type([3], 17).element_type() == 17
+    with pytest.raises(ort.InvalidArgument, match="float16 has 2 bytes, float32 4"):
+        ort.OrtValue.ortvalue_from_numpy_with_onnx_type(np.zeros(2, np.float32), 10)
+    with pytest.raises(ort.InvalidArgument, match="element type 99"):
+        ort.OrtValue.ortvalue_from_numpy_with_onnx_type(codes, 99)
+
+
+def test_values_from_and_to_dlpack():
+    array = np.arange(3, dtype=np.float32)
+    value = ort.OrtValue.from_dlpack(array)
+    assert value.data_ptr() == array.ctypes.data
+    np.testing.assert_array_equal(np.from_dlpack(ort.OrtValue.ortvalue_from_numpy(array)), array)
+    other = ort.OrtValue.ortvalue_from_shape_and_type([3], np.float32)
+    other.update_inplace(value)
+    np.testing.assert_array_equal(other.numpy(), array)
+    assert ort.OrtValue.from_dlpack(np.ones(2, np.uint8), is_bool_tensor=True).data_type() == "tensor(bool)"
+
+
 def test_io_binding(path):
     session = ort.InferenceSession(path)
     feed = feed_of(2)

@@ -15,6 +15,8 @@ from ._errors import InvalidArgument
 # Numbers of ONNX's TensorProto.DataType, of the types that NumPy has.
 _NUMBERS = {name: number for name, _, number, held in _native.element_types() if held == name}
 _NUMBERS.update(string=8, complex64=14, complex128=15)
+# With those whose arrays hold codes.
+_ALL_NUMBERS = {name: number for name, _, number, _ in _native.element_types()} | _NUMBERS
 # What onnxruntime calls a type in "tensor(...)", where that is another name.
 _NAMES_THERE = {"float32": "float", "float64": "double"}
 
@@ -38,14 +40,22 @@ def _dtype_name(array: np.ndarray) -> str:
     return "string" if array.dtype.kind in "OUS" else array.dtype.name
 
 
+def _name_of(element_type: int) -> str:
+    name = next((name for name, number in _ALL_NUMBERS.items() if number == element_type), None)
+    if name is None:
+        raise InvalidArgument(f"element type {element_type} is not supported")
+    return name
+
+
 def dtype_of(element_type: Any) -> np.dtype:
     """A NumPy dtype of what calls take as element type: a dtype, a type, or a number of TensorProto.DataType."""
-    if isinstance(element_type, int):
-        name = next((name for name, number in _NUMBERS.items() if number == element_type), None)
-        if name is None:
-            raise InvalidArgument(f"element type {element_type} is not supported")
+    if not isinstance(element_type, int):
+        return np.dtype(element_type)
+    name = _name_of(element_type)
+    try:
         return numpy_dtype(name)
-    return np.dtype(element_type)
+    except TypeError:
+        raise InvalidArgument(f"arrays of {name} need the package ml_dtypes") from None
 
 
 def _on_cpu(device_type: str, device_id: int = 0) -> None:
@@ -80,9 +90,10 @@ class OrtValue:
     has. What only a tensor has is a RuntimeError for others.
     """
 
-    def __init__(self, value: Any, type_text: str = "") -> None:
+    def __init__(self, value: Any, type_text: str = "", element: str = "") -> None:
         self._value = value
         self._type = type_text
+        self._element = element  # what the codes of a tensor stand for, where its array does not say
 
     @property
     def _array(self) -> np.ndarray:
@@ -102,7 +113,34 @@ class OrtValue:
     ) -> "OrtValue":
         """Of fresh memory, which holds zeros; ``element_type`` is a dtype or a number of TensorProto.DataType."""
         _on_cpu(device_type, device_id)
-        return cls(np.zeros(tuple(shape), dtype_of(element_type)))
+        element = _name_of(element_type) if isinstance(element_type, int) else ""
+        return cls(np.zeros(tuple(shape), dtype_of(element_type)), element=element)
+
+    @classmethod
+    def ortvalue_from_numpy_with_onnx_type(cls, data: np.ndarray, onnx_element_type: int) -> "OrtValue":
+        """Of the same memory as elements of another type of the same size, such as uint16 as float16 (10), or as
+        bfloat16 (16) where the package ml_dtypes is; ``onnx_element_type`` is a number of TensorProto.DataType.
+        InvalidArgument for one of another size.
+        """
+        name = _name_of(onnx_element_type)
+        if name == "string":
+            raise InvalidArgument("strings have no memory to read as another type")
+        array, dtype = np.asarray(data, order="C"), dtype_of(onnx_element_type)
+        if array.dtype.itemsize != dtype.itemsize:
+            raise InvalidArgument(f"{name} has {dtype.itemsize} bytes, {array.dtype} {array.dtype.itemsize}")
+        return cls(array.view(dtype), element=name)
+
+    @classmethod
+    def from_dlpack(cls, data: Any, is_bool_tensor: bool = False) -> "OrtValue":
+        """Of whatever has ``__dlpack__`` on the CPU, without a copy; ``is_bool_tensor`` reads bytes as bool."""
+        array = np.from_dlpack(data)
+        return cls(array.view(np.bool_) if is_bool_tensor and array.dtype.itemsize == 1 else array)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Tuple[int, int]:
+        return self._array.__dlpack_device__()
 
     def numpy(self) -> np.ndarray:
         """The array itself; onnxruntime gives a copy."""
@@ -118,11 +156,11 @@ class OrtValue:
 
     def data_type(self) -> str:
         """Such as ``"tensor(float)"``."""
-        return type_name(_dtype_name(self._value)) if self.is_tensor() else self._type
+        return type_name(self._element or _dtype_name(self._value)) if self.is_tensor() else self._type
 
     def element_type(self) -> int:
         """Its number in TensorProto.DataType."""
-        return _NUMBERS[_dtype_name(self._array)]
+        return _ALL_NUMBERS[self._element or _dtype_name(self._array)]
 
     def data_ptr(self) -> int:
         """The address of its first element."""
@@ -152,8 +190,11 @@ class OrtValue:
         """False."""
         return False
 
-    def update_inplace(self, np_arr: np.ndarray) -> None:
-        """Copies an array of the same shape and dtype into it; InvalidArgument for another."""
+    def update_inplace(self, data: "np.ndarray | OrtValue") -> None:
+        """Copies an array of the same shape and dtype into it, or the value that another has; InvalidArgument for
+        another.
+        """
+        np_arr = data._array if isinstance(data, OrtValue) else data
         if np_arr.shape != self._array.shape or np_arr.dtype != self._array.dtype:
             raise InvalidArgument(
                 f"expected {self._array.dtype}{list(self._array.shape)}, found {np_arr.dtype}{list(np_arr.shape)}"
