@@ -31,9 +31,7 @@ FloatLayout layout_of(DType element) {
 Expr as_bits(const Expr& x) { return make_reinterpret(x->type.with_element(layout_of(x->type.element).bits), x); }
 Expr op(BinaryOp op, const Expr& a, const Expr& b) { return make_binary(op, a, b); }
 Expr with(BinaryOp what, const Expr& a, int64_t b) { return op(what, a, make_int(b, a->type)); }
-Expr either(const Expr& condition, const Expr& a, const Expr& b) {
-  return make_expr(a->type, Select{condition, a, b});
-}
+Expr either(const Expr& condition, const Expr& a, const Expr& b) { return make_expr(a->type, Select{condition, a, b}); }
 Expr number(const Expr& like, double value) { return make_float(value, like->type); }
 Expr abs_of(const Expr& x) { return make_expr(x->type, Call{"abs", {x}}); }
 
@@ -42,8 +40,8 @@ int64_t sign_bit(Type bits) { return as_int(min_value(bits)).value(); }
 Expr copysign(const Expr& x, const Expr& y) {
   const Expr size = as_bits(x), sign = as_bits(y);
   const int64_t mask = sign_bit(size->type);
-  return make_reinterpret(x->type, op(BinaryOp::kBitOr, with(BinaryOp::kBitAnd, size, ~mask),
-                                      with(BinaryOp::kBitAnd, sign, mask)));
+  return make_reinterpret(
+      x->type, op(BinaryOp::kBitOr, with(BinaryOp::kBitAnd, size, ~mask), with(BinaryOp::kBitAnd, sign, mask)));
 }
 
 }  // namespace
@@ -57,7 +55,9 @@ Expr expand_popcount(const std::vector<Expr>& args) {
   static constexpr DType kUnsigned[] = {DType::kU8, DType::kU16, DType::kU32, DType::kU64};
   const Type own = type.with_element(kUnsigned[std::countr_zero(static_cast<unsigned>(type.bytes()))]);
   const Type word = type.with_element(wide ? DType::kU64 : DType::kU32);
-  const auto repeated = [&](uint64_t byte) { return static_cast<int64_t>(byte * (wide ? ~0ull / 255 : 0x01010101ull)); };
+  const auto repeated = [&](uint64_t byte) {
+    return static_cast<int64_t>(byte * (wide ? ~0ull / 255 : 0x01010101ull));
+  };
   const Expr x = make_cast(word, make_cast(own, args[0]));
   const Expr pairs = sub(x, with(BinaryOp::kBitAnd, with(BinaryOp::kShr, x, 1), repeated(0x55)));
   const Expr nibbles = add(with(BinaryOp::kBitAnd, pairs, repeated(0x33)),
@@ -101,8 +101,8 @@ Expr expand_ldexp(const std::vector<Expr>& args) {
 // The angle of a point: the quadrants on the left are turned by pi, what is 0 or infinite is known.
 Expr expand_atan2(const std::vector<Expr>& args) {
   const Expr zero = number(args[0], 0), one = number(args[0], 1), largest = max_value(args[0]->type);
-  const Expr both = op(BinaryOp::kAnd, op(BinaryOp::kGt, abs_of(args[0]), largest),
-                       op(BinaryOp::kGt, abs_of(args[1]), largest));
+  const Expr both =
+      op(BinaryOp::kAnd, op(BinaryOp::kGt, abs_of(args[0]), largest), op(BinaryOp::kGt, abs_of(args[1]), largest));
   const Expr y = either(both, copysign(one, args[0]), args[0]), x = either(both, copysign(one, args[1]), args[1]);
   const Expr turned = copysign(number(y, std::numbers::pi), y);
   const Expr angle = make_expr(y->type, Call{"atan", {make_binary(BinaryOp::kDiv, y, x)}});
