@@ -132,6 +132,8 @@ void bind_te_expressions(py::module_& m) {
     return te::make_expr(type, te::Select{std::move(c), std::move(a), std::move(b)});
   });
   m.def("if_then_else", [](const Expr& c, const Expr& a, const Expr& b) { return checked(te::if_then_else(c, a, b)); });
+  m.def("reinterpret",
+        [](const std::string& dtype, Expr e) { return checked(te::reinterpret(type_of(dtype), std::move(e))); });
   m.def("likely", [](Expr c) { return te::make_expr(c->type, te::Call{"likely", {c}}); });
   m.def("call",
         [](const std::string& name, std::vector<Expr> args) { return checked(te::call(name, std::move(args))); });

@@ -15,6 +15,7 @@
 #include "kernels/te/stmt.h"
 #include "kernels/te/to_device.h"
 #include "kernels/te/to_tir.h"
+#include "kernels/te/visit.h"
 #include "runtime/base/temporary.h"
 
 namespace aipu::python {
@@ -158,11 +159,18 @@ void bind_te_lowering(py::module_& m) {
     return te::outline(std::move(name), body, list);
   });
   m.def("infer_bounds", [](const te::Schedule& schedule) {
-    const auto nests = checked(te::infer_bounds(schedule, {}, /*shared_by_threads=*/true));
+    const auto nests = checked(te::infer_bounds(schedule, {}, te::Threads::kDeclared));
+    te::Substitution axes;  // in place of the loops that they have become
+    for (const auto& [stage, nest] : nests) {
+      for (const te::Loop& loop : nest.loops) axes[loop.var.get()] = loop.axis->var;
+    }
     py::list list;
     for (const auto& [stage, nest] : nests) {
-      for (const te::IterVarPtr& axis : stage->all_iter_vars)
-        list.append(py::make_tuple(axis, nest.domain.at(axis.get())));
+      for (const te::IterVarPtr& axis : stage->all_iter_vars) {
+        const te::Range& range = nest.domain.at(axis.get());
+        list.append(
+            py::make_tuple(axis, te::Range{te::substitute(range.min, axes), te::substitute(range.extent, axes)}));
+      }
     }
     return list;
   });

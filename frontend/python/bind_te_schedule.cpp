@@ -90,7 +90,7 @@ void bind_te_schedules(py::module_& m) {
                if (found == s.attributes.end()) continue;
                const te::IterAttributes& a = found->second;
                list.append(py::make_tuple(axis, static_cast<int>(a.kind), a.bind_thread, a.pragmas, a.align_factor,
-                                          a.align_offset, a.prefetch));
+                                          a.align_offset, a.prefetch, a.tensor_intrin));
              }
              return list;
            })

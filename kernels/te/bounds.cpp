@@ -12,8 +12,8 @@ namespace {
 
 class Bounds {
  public:
-  Bounds(const Schedule& schedule, const std::vector<OperationPtr>& whole, bool shared_by_threads)
-      : schedule_(schedule), shared_by_threads_(shared_by_threads) {
+  Bounds(const Schedule& schedule, const std::vector<OperationPtr>& whole, Threads threads)
+      : schedule_(schedule), threads_(threads) {
     for (const OperationPtr& op : whole) whole_.insert(schedule.find(op.get()).get());
   }
 
@@ -216,14 +216,50 @@ class Bounds {
     return {lo, analyzer->simplify(add(sub(hi, lo), make_int(1, lo->type)))};
   }
 
-  // Whether the iterations of a loop are threads of one block.
-  bool is_thread(const Loop& loop) const {
+  // The tag of the threads that the iterations of a loop are; empty: of none.
+  std::string_view tag_of(const Loop& loop) const {
     for (const StagePtr& stage : schedule_.stages) {
       const auto found = stage->attributes.find(loop.axis.get());
-      if (found == stage->attributes.end() || !found->second.bind_thread) continue;
-      return thread_kind(found->second.bind_thread->thread_tag) == ThreadKind::kThread;
+      if (found != stage->attributes.end() && found->second.bind_thread) return found->second.bind_thread->thread_tag;
     }
-    return false;
+    return loop.axis->thread_tag;
+  }
+
+  enum class Seen : uint8_t { kByAll, kByBlock, kByWarp, kByThread };
+
+  // Who sees the memory of a stage: its scope says it, or what it is computed inside.
+  Seen seen_by(const Nest& nest) const {
+    const std::string& scope = nest.stage->scope;
+    if (scope == "shared" || scope == "lsram") return Seen::kByBlock;
+    if (scope == "warp") return Seen::kByWarp;
+    if (!scope.empty()) return scope == "global" ? Seen::kByAll : Seen::kByThread;
+    auto seen = Seen::kByAll;
+    for (const Loop& loop : nest.enclosing) {
+      const auto kind = thread_kind(tag_of(loop));
+      if (kind == ThreadKind::kBlock) seen = std::max(seen, Seen::kByBlock);
+      if (kind == ThreadKind::kThread || kind == ThreadKind::kVirtual) seen = Seen::kByThread;
+    }
+    return seen;
+  }
+
+  // Whether a loop stands still while a producer is computed. `outside`: it is around the producer.
+  bool stands_still(const Nest& producer, const Loop& loop, bool outside) const {
+    const std::string_view tag = tag_of(loop);
+    const auto kind = thread_kind(tag);
+    if (threads_ == Threads::kLoops || !kind || kind == ThreadKind::kTec) return outside;
+    if (threads_ == Threads::kBlocks) {
+      return outside && !(is_memory_of_block(producer.stage->scope) && kind == ThreadKind::kThread);
+    }
+    switch (seen_by(producer)) {
+      case Seen::kByAll:
+        return false;
+      case Seen::kByBlock:
+        return kind == ThreadKind::kBlock;
+      case Seen::kByWarp:
+        return tag != "threadIdx.x";
+      default:
+        return true;
+    }
   }
 
   // What one consumer reads of a producer while the loops around the producer stand still.
@@ -241,9 +277,12 @@ class Bounds {
     }
     Analyzer analyzer = analyzer_for(loops);
     std::vector<Loop> ordered = loops;  // those that stand still first
-    auto still = ordered.begin() + static_cast<ptrdiff_t>(producer.enclosing.size());
-    if (shared_by_threads_ && producer.stage->scope == "shared")
-      still = std::stable_partition(ordered.begin(), still, [&](const Loop& loop) { return !is_thread(loop); });
+    const auto outside = [&](const Loop& loop) {
+      return std::any_of(producer.enclosing.begin(), producer.enclosing.end(),
+                         [&](const Loop& around) { return around.axis == loop.axis; });
+    };
+    const auto still = std::stable_partition(
+        ordered.begin(), ordered.end(), [&](const Loop& loop) { return stands_still(producer, loop, outside(loop)); });
     const auto fixed = static_cast<size_t>(still - ordered.begin());
     const Substitution values = root_values(consumer, consumer.values);
     for (const Needs& r : reads) {
@@ -259,7 +298,7 @@ class Bounds {
   }
 
   const Schedule& schedule_;
-  const bool shared_by_threads_;
+  const Threads threads_;
   std::set<const Stage*> whole_;
   std::map<const Stage*, Nest> nests_;
   std::vector<Nest*> done_;
@@ -268,8 +307,8 @@ class Bounds {
 }  // namespace
 
 Result<std::map<const Stage*, Nest>> infer_bounds(const Schedule& schedule, const std::vector<OperationPtr>& whole,
-                                                  bool shared_by_threads) {
-  return Bounds(schedule, whole, shared_by_threads).run();
+                                                  Threads threads) {
+  return Bounds(schedule, whole, threads).run();
 }
 
 }  // namespace aipu::te

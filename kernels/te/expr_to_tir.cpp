@@ -98,8 +98,9 @@ std::vector<tir::PrimFuncPtr> ExprToTir::helpers() const {
   return functions;
 }
 
-tir::Expr ExprToTir::intrinsic(std::string_view name, Type type, std::vector<tir::Expr> args) {
-  auto made = tir::intrinsic_call(name, std::move(args));
+tir::Expr ExprToTir::intrinsic(std::string_view name, Type type, std::vector<tir::Expr> args,
+                               std::vector<std::pair<std::string, int64_t>> attributes) {
+  auto made = tir::intrinsic_call(name, std::move(args), std::move(attributes));
   if (made.ok()) return tir::cast(type, std::move(made).value());
   fail(std::move(made).status().context(name));
   return is_floating(type.element) ? tir::float_imm(0, type.element) : tir::int_imm(0, type.element);
@@ -170,6 +171,8 @@ tir::Expr ExprToTir::convert_call(const Expr& expr, const Call& n) {
   if (n.name == "likely") return (*this)(n.args[0]);
   if (n.name == "if_then_else")
     return tir::make_expr(type, tir::Select{(*this)(n.args[0]), (*this)(n.args[1]), (*this)(n.args[2])});
+  if (n.name == "reinterpret")
+    return intrinsic("reinterpret", type, {(*this)(n.args[0])}, {{"dtype", tir::attribute_of_type(type)}});
   const MathFunction* function = find_function(n.name);
   if (function == nullptr || (function->intrinsic.empty() && function->expand == nullptr)) {
     fail(unsupported(str_cat("'", n.name, "' has no form in kernels: ", to_text(expr))));

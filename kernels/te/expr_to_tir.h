@@ -34,7 +34,8 @@ class ExprToTir {
   tir::Expr convert_binary(const Expr& expr, const struct Binary& n);
   tir::Expr floor_quotient(const Expr& expr, const struct Binary& n);
   tir::Expr convert_call(const Expr& expr, const struct Call& n);
-  tir::Expr intrinsic(std::string_view name, Type type, std::vector<tir::Expr> args);
+  tir::Expr intrinsic(std::string_view name, Type type, std::vector<tir::Expr> args,
+                      std::vector<std::pair<std::string, int64_t>> attributes = {});
 
   std::map<std::string, tir::PrimFuncPtr> helpers_;
   Status error_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/te/bit_functions.h"
+
 namespace aipu::te {
 
 namespace {
@@ -58,6 +60,12 @@ constexpr MathFunction kFunctions[] = {
     {"power", 2, Operands::kFloat, "pow"},
     {"fmod", 2, Operands::kFloat, "", expand_fmod},
     {"hypot", 2, Operands::kFloat, "", expand_hypot},
+    {"atan2", 2, Operands::kFloat, "", expand_atan2},
+    {"copysign", 2, Operands::kFloat, "", expand_copysign},
+    {"nextafter", 2, Operands::kFloat, "", expand_nextafter},
+    {"ldexp", 2, Operands::kScaled, "", expand_ldexp},
+    {"popcount", 1, Operands::kIntegers, "", expand_popcount},
+    {"clz", 1, Operands::kIntegers, "clz"},
     {"abs", 1, Operands::kNumber, "abs"},
     {"isnan", 1, Operands::kClassify, "isnan"},
     {"isinf", 1, Operands::kClassify, "isinf"},
@@ -65,6 +73,7 @@ constexpr MathFunction kFunctions[] = {
     {"if_then_else", 3, Operands::kStructure, ""},
     {"likely", 1, Operands::kStructure, ""},
     {"broadcast", 1, Operands::kStructure, ""},
+    {"reinterpret", 1, Operands::kStructure, ""},
 };
 
 Status check(const MathFunction& f, Type type) {
@@ -73,7 +82,9 @@ Status check(const MathFunction& f, Type type) {
                     : f.operands == Operands::kIntegers ? is_integer(type.element)
                                                         : floating || is_integer(type.element) || is_bool(type.element);
   if (fits) return {};
-  const std::string_view needed = f.operands == Operands::kFloat ? "floats" : "numbers";
+  const std::string_view needed = f.operands == Operands::kFloat      ? "floats"
+                                  : f.operands == Operands::kIntegers ? "integers"
+                                                                      : "numbers";
   return invalid_argument(str_cat("'", f.name, "' needs ", needed, ", not ", type_text(type)));
 }
 
@@ -107,6 +118,13 @@ Result<Expr> call(std::string_view name, std::vector<Expr> args) {
   if (args.size() != static_cast<size_t>(f->arity))
     return invalid_argument(str_cat("'", name, "' takes ", f->arity, " operands, not ", args.size()));
   Type type = args.front()->type;
+  if (f->operands == Operands::kScaled) {
+    if (!is_floating(type.element) || is_floating(args[1]->type.element))
+      return invalid_argument(str_cat("'", name, "' needs a float and an integer, not ", type_text(type), " and ",
+                                      type_text(args[1]->type)));
+    AIPU_ASSIGN_OR_RETURN(args[1], convert(type.with_element(DType::kI32), args[1]));
+    return make_expr(type, Call{std::string(name), std::move(args)});
+  }
   for (const Expr& arg : args) {
     AIPU_ASSIGN_OR_RETURN(type, common_type(type, arg->type));
   }
@@ -122,7 +140,21 @@ Result<Expr> call(std::string_view name, std::vector<Expr> args) {
     if (!floating) return make_bool(f->of_integers);
     result = type.with_element(DType::kBool);
   }
+  if (name == "clz") result = type.with_element(DType::kI32);
   return make_expr(result, Call{std::string(name), std::move(args)});
+}
+
+Expr make_reinterpret(Type type, Expr value) {
+  if (value->type == type) return value;
+  return make_expr(type, Call{"reinterpret", {std::move(value)}});
+}
+
+Result<Expr> reinterpret(Type type, Expr value) {
+  const auto has_bits = [](Type t) { return !t.pointer && !is_bool(t.element); };
+  if (!has_bits(type) || !has_bits(value->type) || type.bytes() != value->type.bytes())
+    return invalid_argument(str_cat("reinterpret: ", type_text(value->type), " and ", type_text(type),
+                                    " are not numbers of the same size"));
+  return make_reinterpret(type, std::move(value));
 }
 
 Result<Expr> if_then_else(Expr condition, Expr a, Expr b) {

@@ -13,8 +13,9 @@ enum class Operands : uint8_t {
   kRounding,   // floats; integers pass unchanged
   kClassify,   // floats, result bool; what integers give is in the row
   kIntegers,   // integers
+  kScaled,     // a float and an int32
   kNumber,     // anything that is counted with
-  kStructure,  // made by the front end alone: if_then_else, likely, broadcast
+  kStructure,  // made by the front end alone: if_then_else, likely, broadcast, reinterpret
 };
 
 struct MathFunction {
@@ -32,6 +33,10 @@ std::vector<std::string_view> function_names();  // those that take operands
 
 // A call, its operands brought to one type. Errors name the function and the types.
 Result<Expr> call(std::string_view name, std::vector<Expr> args);
+
+// The same bits as another type of the same size.
+Expr make_reinterpret(Type type, Expr value);
+Result<Expr> reinterpret(Type type, Expr value);  // checked
 
 // The chosen side alone is evaluated. A constant condition is folded.
 Result<Expr> if_then_else(Expr condition, Expr a, Expr b);

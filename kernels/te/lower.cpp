@@ -100,7 +100,8 @@ class Writer {
           if (is_state && !of_part) continue;  // nobody reads it
           const auto part_nest = nests_.find(of_part.get());
           if (!is_state && part_nest == nests_.end()) return wrong(*part, "is an argument, and has to be computed");
-          if (given_.contains(of_part.get())) return wrong(*part, "is an argument, which has memory of its own");
+          if (given_.contains(of_part.get()) && !is_state)
+            return wrong(*part, "is an argument, which has memory of its own");
           if (!aliases_.emplace(std::pair(of_part->op.get(), part->value_index), BufferTarget{whole, {}}).second)
             return wrong(*part, "stands for two states; give each its own");
           if (part != &scan->init[s]) continue;
@@ -168,6 +169,11 @@ class Writer {
         if (p->parent == n.stage && count > n.enclosing.size() + at)
           fail(str_cat("tensorize: '", p->stage->op->name, "' is computed inside the intrinsic '", intrin.name, "'"));
       }
+    }
+    for (const Loop& loop : n.loops) {
+      if (n.stage->is_reduction_axis(loop.axis.get()) && n.stage->counts_data(loop.axis.get()))
+        fail(str_cat("tensorize of stage '", n.stage->op->name, "': axis '", loop.axis->name(),
+                     "' is fused of a data and a reduction axis"));
     }
     auto made = tensorize(n, at, intrin, analyzer,
                           [this](const Tensor& tensor, size_t dimension) { return stride(tensor, dimension); });
@@ -291,6 +297,14 @@ class Writer {
         threads.emplace(thread, loop.var);
       }
     }
+    // So does one that asks for a thread that nothing around is bound to.
+    for (const StagePtr& stage : schedule_.stages) {
+      for (const auto& [axis, attributes] : stage->attributes) {
+        if (!attributes.bind_thread) continue;
+        const ExprNode* thread = attributes.bind_thread->var.get();
+        if (!threads.contains(thread)) reduced.insert(thread);
+      }
+    }
     if (uses_any(predicate, [&](const ExprNode* var) { return reduced.contains(var); })) return nullptr;
     return substitute(predicate, threads);
   }
@@ -338,7 +352,7 @@ class Writer {
     std::vector<std::pair<const Loop*, Expr>> own;
     for (size_t i = 0; i < n.loops.size(); ++i) {
       const Loop& loop = n.loops[i];
-      if (n.stage->is_reduction_axis(loop.axis.get())) continue;
+      if (n.stage->is_pure_reduction(loop.axis.get())) continue;
       Expr var = loop.var;
       if (i >= first && !loop.trivial()) var = make_var(loop.axis->name() + ".init", loop.var->type);
       if (!loop.trivial()) bind_loops({Loop{loop.axis, var, loop.extent}}, &analyzer);
@@ -398,7 +412,8 @@ class Writer {
     std::vector<std::pair<Expr, Expr>> temporaries;
     for (size_t v = 0; v < n.body.size(); ++v) {
       const auto k = static_cast<size_t>(n.body[v]->as<Reduce>()->value_index);
-      Expr value = substitute(combiner.result[k], operands);
+      // Of the axes first: a combiner may use them.
+      Expr value = substitute(replace_reads(combiner.result[k], values, analyzer), operands);
       if (n.body.size() > 1) {
         temporaries.emplace_back(make_var(str_cat(n.stage->op->name, ".v", v, ".new"), value->type), value);
         value = temporaries.back().first;
@@ -465,7 +480,8 @@ Result<Function> lower_schedule(const Schedule& schedule, std::vector<Parameter>
     whole.push_back(stage->op);
     given.insert(stage.get());
   }
-  AIPU_ASSIGN_OR_RETURN(auto nests, infer_bounds(schedule, whole, shared_by_threads));
+  AIPU_ASSIGN_OR_RETURN(auto nests,
+                        infer_bounds(schedule, whole, shared_by_threads ? Threads::kBlocks : Threads::kLoops));
   AIPU_ASSIGN_OR_RETURN(Stmt body, Writer(schedule, std::move(nests), std::move(given), params).run());
   return Function{std::move(name), std::move(params), std::move(body), shared_by_threads};
 }

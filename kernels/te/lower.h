@@ -8,11 +8,17 @@
 
 namespace aipu::te {
 
+// What the iterations of a loop over threads are when regions are inferred.
+enum class Threads : uint8_t {
+  kLoops,    // each computes what it needs itself
+  kBlocks,   // the threads of a block fill memory of scope "shared" together
+  kDeclared  // who sees a stage's memory decides: what users are told, whose loops are no nests that run
+};
+
 // The region of each stage that its consumers need, and its loops; from consumers to producers. `whole`: operations
-// that are computed whole, because the caller sees them. `shared_by_threads`: as in Function. Errors name producer and
-// consumer.
+// that are computed whole, because the caller sees them. Errors name producer and consumer.
 Result<std::map<const Stage*, Nest>> infer_bounds(const Schedule& schedule, const std::vector<OperationPtr>& whole,
-                                                  bool shared_by_threads = false);
+                                                  Threads threads = Threads::kLoops);
 
 // What a declared computation does in place of the loops of `nest` from loop `at` on.
 struct Tensorized {

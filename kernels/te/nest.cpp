@@ -1,5 +1,6 @@
 #include "kernels/te/nest.h"
 
+#include <algorithm>
 #include <set>
 
 #include "kernels/te/visit.h"
@@ -206,6 +207,17 @@ Status derive_loops(Nest* nest, Analyzer* analyzer) {
     if (!nest->stage->is_reduction_axis(axis)) continue;
     range = {analyzer->simplify(substitute(range.min, data)), analyzer->simplify(substitute(range.extent, data))};
   }
+  for (const IterVarPtr& axis : compute.reduce_axis) {
+    const Range& range = nest->domain.at(axis.get());
+    const auto is_data = [&](const ExprNode* var) {
+      return std::any_of(compute.axis.begin(), compute.axis.end(),
+                         [&](const IterVarPtr& data_axis) { return data_axis->var.get() == var; });
+    };
+    if (uses_any(range.min, is_data) || uses_any(range.extent, is_data)) {
+      return invalid_argument(str_cat("stage '", nest->stage->op->name, "': the domain of reduction axis '",
+                                      axis->name(), "' depends on a data axis that is fused with a reduction axis"));
+    }
+  }
   for (const IterVarPtr& axis : nest->stage->leaf_iter_vars) {
     if (nest->stage->is_reduction_axis(axis.get())) loops[axis.get()] = make_loop(axis);
   }
@@ -248,7 +260,7 @@ class Guards {
 
  private:
   bool wanted(const IterVarPtr& axis) const {
-    return values_.contains(axis.get()) && !(data_only_ && nest_.stage->is_reduction_axis(axis.get()));
+    return values_.contains(axis.get()) && !(data_only_ && nest_.stage->is_pure_reduction(axis.get()));
   }
 
   void visit(const Split& r) {

@@ -81,12 +81,32 @@ Expr with_condition(const Expr& expr, const Expr& condition, const Substitution&
     if (!condition) return value;
     return make_expr(expr->type, Call{"if_then_else", {condition, value, zero_of(expr->type)}});
   }
-  Reduce copy = *reduce;
-  for (Expr& e : copy.source) e = analyzer->simplify_value(substitute(e, values));
-  for (Expr& e : copy.init) e = analyzer->simplify_value(substitute(e, values));
+  Reduce copy = *substitute(expr, values)->as<Reduce>();
+  for (Expr& e : copy.source) e = analyzer->simplify_value(e);
+  for (Expr& e : copy.init) e = analyzer->simplify_value(e);
   // the guards first: the user's condition may read what is out of bounds beyond them
-  copy.condition = make_and(condition, analyzer->simplify_value(substitute(copy.condition, values)));
+  copy.condition = make_and(condition, analyzer->simplify_value(copy.condition));
   return make_expr(expr->type, std::move(copy));
+}
+
+// The axes that an axis is made of, and all that is made of these.
+std::set<const IterVar*> relatives(const Stage& stage, const IterVar* axis) {
+  std::set<const IterVar*> found = {axis};
+  for (auto r = stage.relations.rbegin(); r != stage.relations.rend(); ++r) {
+    if (const auto* split = std::get_if<Split>(&*r);
+        split != nullptr && (found.contains(split->outer.get()) || found.contains(split->inner.get())))
+      found.insert(split->parent.get());
+    if (const auto* fuse = std::get_if<Fuse>(&*r); fuse != nullptr && found.contains(fuse->fused.get()))
+      found.insert({fuse->outer.get(), fuse->inner.get()});
+  }
+  for (const Relation& r : stage.relations) {
+    if (const auto* split = std::get_if<Split>(&r); split != nullptr && found.contains(split->parent.get()))
+      found.insert({split->outer.get(), split->inner.get()});
+    if (const auto* fuse = std::get_if<Fuse>(&r);
+        fuse != nullptr && (found.contains(fuse->outer.get()) || found.contains(fuse->inner.get())))
+      found.insert(fuse->fused.get());
+  }
+  return found;
 }
 
 }  // namespace
@@ -182,6 +202,10 @@ Result<std::vector<Tensor>> Schedule::cache_write(const std::vector<Tensor>& ten
   AIPU_ASSIGN_OR_RETURN(const Nest nest, whole_nest(*this, stage, &analyzer));
 
   // The leaf data axes are the axes of the cache; reduction axes stay what they are.
+  for (const IterVarPtr& leaf : stage->leaf_iter_vars) {
+    if (stage->is_reduction_axis(leaf.get()) && stage->counts_data(leaf.get()))
+      return refused("cache_write", op, str_cat("axis '", leaf->name(), "' is fused of a data and a reduction axis"));
+  }
   Compute cache, copy;
   std::vector<const IterVar*> leaves;
   AxisValues values;
@@ -199,13 +223,25 @@ Result<std::vector<Tensor>> Schedule::cache_write(const std::vector<Tensor>& ten
   const Expr condition = all_of(guards(nest, all, true, &analyzer));
   for (const Expr& body : op.compute()->body) cache.body.push_back(with_condition(body, condition, roots, &analyzer));
   cache.reduce_axis = op.compute()->reduce_axis;
+  for (IterVarPtr& axis : cache.reduce_axis) {  // whose domain may depend on the data axes
+    const Range dom{substitute(axis->dom->min, roots), substitute(axis->dom->extent, roots)};
+    if (dom.min == axis->dom->min && dom.extent == axis->dom->extent) continue;
+    axis = std::make_shared<IterVar>(IterVar{axis->var, dom, axis->kind, axis->thread_tag});
+  }
+  for (Expr& body : cache.body) {
+    const Reduce* reduce = body->as<Reduce>();
+    if (reduce == nullptr) continue;
+    Reduce moved = *reduce;
+    moved.axis = cache.reduce_axis;
+    body = make_expr(body->type, std::move(moved));
+  }
   const OperationPtr cached = make_operation(free_name(op.name, scope), op.tag, std::move(cache));
 
   AxisValues place;
   for (const IterVarPtr& axis : op.compute()->axis) {
-    copy.axis.push_back(copy_axis(*axis, ""));
-    place[axis.get()] = copy.axis.back()->var;
-    analyzer.bind(copy.axis.back()->var, *axis->dom);
+    copy.axis.push_back(axis);  // who has the tensor finds its loops by them
+    place[axis.get()] = axis->var;
+    analyzer.bind(axis->var, *axis->dom);
   }
   const AxisValues down = leaf_values(nest, place);
   std::vector<Expr> indices;
@@ -246,32 +282,48 @@ Result<std::vector<Tensor>> Schedule::rfactor(const Tensor& tensor, const IterVa
   const Range& range = nest.domain.at(axis.get());
   if (!is_zero(range.min)) return refused("rfactor", op, str_cat("axis '", axis->name(), "' does not start at 0"));
 
-  // New stage: the axis becomes a data axis, the other reduction leaves stay reductions. Data axes keep their roots.
+  // What the axis is made of, and what else is made of that. The other reduction axes stay as they are.
+  const std::set<const IterVar*> touched = relatives(*stage, axis.get());
+  for (const IterVarPtr& leaf : stage->leaf_iter_vars) {
+    if (touched.contains(leaf.get()) && stage->counts_data(leaf.get()))
+      return refused("rfactor", op,
+                     str_cat("axis '", axis->name(), "' is fused with a data axis in '", leaf->name(), "'"));
+  }
+
+  // New stage: the axis becomes a data axis; variables are those of the old one, so that their loops can be found.
   Compute factored;
   AxisValues leaves;
-  AxisValues data;
-  for (const IterVarPtr& root : op.compute()->axis) {
-    factored.axis.push_back(copy_axis(*root, ""));
-    data[root.get()] = factored.axis.back()->var;
-    analyzer.bind(factored.axis.back()->var, *root->dom);
+  factored.axis = op.compute()->axis;
+  for (const IterVarPtr& root : op.compute()->reduce_axis) {
+    if (!touched.contains(root.get())) factored.reduce_axis.push_back(root);
   }
-  for (const auto& [leaf, value] : leaf_values(nest, data)) leaves[leaf] = value;
   for (const Loop& loop : nest.loops) {
-    if (!stage->is_reduction_axis(loop.axis.get())) continue;
-    const Expr var = make_var(loop.axis->name(), loop.axis->var->type);
+    if (!touched.contains(loop.axis.get())) continue;
+    const auto is_loop = [&](const ExprNode* var) {
+      return std::any_of(nest.loops.begin(), nest.loops.end(), [&](const Loop& l) { return l.var.get() == var; });
+    };
+    if (uses_any(loop.extent, is_loop))
+      return refused("rfactor", op, str_cat("the domain of axis '", loop.axis->name(), "' depends on a data axis"));
+    const Expr var = loop.axis->var;
     const Range of_leaf{make_int(0, var->type), loop.extent};
     analyzer.bind(var, of_leaf);
     leaves[loop.axis.get()] = var;
-    if (loop.axis == axis)
-      factored.axis.insert(factored.axis.begin() + position,
-                           std::make_shared<IterVar>(IterVar{var, of_leaf, IterKind::kDataPar}));
+    const bool is_factor = loop.axis == axis;
+    const auto copy =
+        std::make_shared<IterVar>(IterVar{var, of_leaf, is_factor ? IterKind::kDataPar : IterKind::kCommReduce});
+    if (is_factor)
+      factored.axis.insert(factored.axis.begin() + position, copy);
     else
-      factored.reduce_axis.push_back(std::make_shared<IterVar>(IterVar{var, of_leaf, IterKind::kCommReduce}));
+      factored.reduce_axis.push_back(copy);
   }
   AxisValues all = axis_values(nest, leaves);
-  for (const auto& [root, var] : data) all[root] = var;
   Substitution roots;
   for (const IterVarPtr& root : stage->root_axes()) {
+    if (!touched.contains(root.get())) {
+      analyzer.bind(root->var, *root->dom);
+      all[root.get()] = sub(root->var, make_cast(root->var->type, root->dom->min));
+      continue;
+    }
     const Expr value = add(all.at(root.get()), make_cast(root->var->type, nest.domain.at(root.get()).min));
     roots[root->var.get()] = analyzer.simplify(value);
   }

@@ -41,6 +41,18 @@ std::vector<IterVarPtr> Stage::root_axes() const {
   return axes;
 }
 
+bool Stage::counts_data(const IterVar* axis) const {
+  if (!is_reduction_axis(axis)) return true;
+  for (const Relation& relation : relations) {
+    if (const auto* split = std::get_if<Split>(&relation);
+        split != nullptr && (split->outer.get() == axis || split->inner.get() == axis))
+      return counts_data(split->parent.get());
+    if (const auto* fuse = std::get_if<Fuse>(&relation); fuse != nullptr && fuse->fused.get() == axis)
+      return counts_data(fuse->outer.get()) || counts_data(fuse->inner.get());
+  }
+  return false;
+}
+
 Status Stage::refused(std::string_view primitive, const IterVarPtr& axis, std::string_view why) const {
   return invalid_argument(str_cat(primitive, " of stage '", op->name, "': axis '", axis->name(), "' ", why));
 }
@@ -84,11 +96,8 @@ Result<IterVarPtr> Stage::fuse(IterVarPtr outer, IterVarPtr inner) {
     if (axis->kind != IterKind::kDataPar && axis->kind != IterKind::kCommReduce && axis->kind != IterKind::kOrdered)
       return refused("fuse", axis, "can't be fused: only data, reduction and ordered axes can");
   }
-  if (outer->kind != inner->kind)
-    return refused("fuse", outer,
-                   str_cat("and '", inner->name(),
-                           "' are a data and a reduction axis; fusing these "
-                           "is not supported"));
+  if ((outer->kind == IterKind::kOrdered) != (inner->kind == IterKind::kOrdered))
+    return refused("fuse", outer, str_cat("and '", inner->name(), "' can't be fused: one of them is a scan's steps"));
   if (first == second + 1) {
     std::swap(first, second);
     std::swap(outer, inner);
@@ -97,7 +106,8 @@ Result<IterVarPtr> Stage::fuse(IterVarPtr outer, IterVarPtr inner) {
     return refused("fuse", outer, str_cat("and '", inner->name(), "' are not next to each other; reorder them first"));
   Expr a = outer->var, b = inner->var;
   match_index_types(a, b);
-  const IterVarPtr fused = derive(str_cat(outer->name(), ".", inner->name(), ".fused"), outer->kind, a->type);
+  const IterVarPtr fused =
+      derive(str_cat(outer->name(), ".", inner->name(), ".fused"), std::max(outer->kind, inner->kind), a->type);
   relations.push_back(Fuse{outer, inner, fused});
   leaf_iter_vars[first] = fused;
   leaf_iter_vars.erase(leaf_iter_vars.begin() + static_cast<std::ptrdiff_t>(second));
@@ -121,10 +131,6 @@ Result<IterVarPtr> Stage::fuse_all(const std::vector<IterVarPtr>& axes) {
   for (size_t i = 1; i < axes.size() && !swapped; ++i) {
     if (places[i] != places[i - 1] + 1)
       return refused("fuse", axes[i], str_cat("does not follow '", axes[i - 1]->name(), "'; reorder them first"));
-    if (axes[i]->kind != axes[0]->kind)
-      return refused(
-          "fuse", axes[i],
-          str_cat("and '", axes[0]->name(), "' are a data and a reduction axis; fusing these is not supported"));
   }
   IterVarPtr fused = axes.front();
   for (size_t i = 1; i < axes.size(); ++i) {

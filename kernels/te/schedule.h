@@ -86,6 +86,9 @@ class Stage {
   Status compute_root();
 
   bool is_reduction_axis(const IterVar* axis) const { return axis->kind == IterKind::kCommReduce; }
+  // Whether a data axis is part of what an axis counts: of one fused of data and reduction too.
+  bool counts_data(const IterVar* axis) const;
+  bool is_pure_reduction(const IterVar* axis) const { return is_reduction_axis(axis) && !counts_data(axis); }
   std::vector<IterVarPtr> root_axes() const;  // data axes, then reduction axes
 
   OperationPtr op, origin_op;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -116,12 +117,17 @@ struct Parameter {
   std::string name = {};           // empty: the tensor's
 };
 
+// Scopes of memory that the threads of a block have together.
+inline bool is_memory_of_block(std::string_view scope) {
+  return scope == "shared" || scope == "warp" || scope == "lsram";
+}
+
 // A lowered schedule.
 struct Function {
   std::string name;
   std::vector<Parameter> params;
   Stmt body;
-  // A stage of scope "shared" inside of thread loops is what all threads of a block need; else what one needs.
+  // A stage in memory of the block inside of thread loops is what all threads of a block need; else what one needs.
   bool shared_by_threads = false;
 };
 std::string to_text(const Function& function);

@@ -424,7 +424,7 @@ class Converter {
     };
     if (scope == "local" && !by_all) return array(tir::Scope::kPrivate);
     if (scope == "lsram" && !by_all) return array(tir::Scope::kLsram);
-    if (scope == "shared") return array(by_all ? tir::Scope::kShared : tir::Scope::kLsram);
+    if (scope == "shared" || scope == "warp") return array(by_all ? tir::Scope::kShared : tir::Scope::kLsram);
     // Memory of one TEC that a parallel loop inside uses has to be seen by all.
     const bool seen_by_all = by_all && (scope == "local" || scope == "lsram");
     if (!scope.empty() && scope != "global" && !seen_by_all) {

@@ -200,7 +200,7 @@ class DeviceConverter final : public Converter {
     known = extent;
   }
 
-  bool is_shared(std::string_view scope) const { return function_.shared_by_threads && scope == "shared"; }
+  bool is_shared(std::string_view scope) const { return function_.shared_by_threads && is_memory_of_block(scope); }
   static Active blocks_of(Active active) {
     std::erase_if(active, [](const auto& axis) { return axis.second != ThreadKind::kBlock; });
     return active;
@@ -309,7 +309,7 @@ class DeviceConverter final : public Converter {
   // In a thread's registers or local memory, in that of the block, or, outside of launches, in a workspace.
   tir::Expr allocate(const Tensor& tensor, const Expr& elements, const std::string& scope, bool by_all,
                      std::vector<tir::Stmt>* out) override {
-    static const std::set<std::string, std::less<>> kScopes = {"", "global", "shared", "local"};
+    static const std::set<std::string, std::less<>> kScopes = {"", "global", "shared", "warp", "lsram", "local"};
     if (!kScopes.contains(scope)) {
       fail(invalid_argument(str_cat("stage '", tensor.op->name, "': scope '", scope, "' is no memory of cuda")));
       return nullptr;

@@ -89,6 +89,11 @@ Expr rewrite(const Expr& expr, const Change& change) {
         changed |= rewrite_all(&copy.init, change);
         copy.condition = rewrite(n.condition, change);
         changed |= copy.condition != n.condition;
+        Combiner combiner = *n.combiner;  // which may use the data axes
+        bool combines = rewrite_all(&combiner.result, change);
+        combines |= rewrite_all(&combiner.identity, change);
+        if (combines) copy.combiner = std::make_shared<Combiner>(std::move(combiner));
+        changed |= combines;
         return changed ? make_expr(expr->type, std::move(copy)) : expr;
       });
 }

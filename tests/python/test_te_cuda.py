@@ -175,10 +175,10 @@ def test_what_is_not_there_is_said():
     b = te.compute((8, 8), lambda i, j: a[i, j] + 1, name="B")
     c = te.compute((8, 8), lambda i, j: b[i, j] * 2, name="C")
     s = te.create_schedule(c.op)
-    s[b].set_scope("lsram")
+    s[b].set_scope("texture")
     s[b].compute_at(s[c], c.op.axis[0])
     s[c].bind(c.op.axis[0], te.thread_axis("threadIdx.x"))
-    with pytest.raises(tvm.TVMError, match="scope 'lsram' is no memory of cuda"):
+    with pytest.raises(tvm.TVMError, match="scope 'texture' is no memory of cuda"):
         build(s, [a, c])
 
 

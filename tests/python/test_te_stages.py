@@ -491,7 +491,7 @@ def test_graph_of_operations():
     assert graph[init.op] == [X]
     order = te.schedule.PostDFSOrder([scan.op], graph)
     assert order[-1] == scan.op and order.index(X.op) < order.index(init.op)
-    assert te.schedule.ScanGetBody(scan.op) == [update.op]
+    assert te.schedule.ScanGetBody(scan.op) == [update.op, scan.op]
 
 
 @pytest.mark.parametrize("target", ["host", "X2_1204"])

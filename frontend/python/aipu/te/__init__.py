@@ -66,6 +66,7 @@ for _name, _function in {
     "CreateReadGraph": schedule.read_graph,
     "InferBound": schedule.infer_bound,
     "PostDFSOrder": schedule.post_dfs_order,
+    "ScanFixPointAnalysis": schedule.scan_fix_point_analysis,
     "ScanGetBody": schedule.scan_get_body,
     "ScheduleOps": schedule.schedule_ops,
 }.items():

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, List, Optional, Sequence, Tuple
 
 from .. import _native
-from ._expr import IterVar, PrimExpr, Stmt, TVMError, cast, const, dtype_text, expr, var
+from ._expr import FUNCTIONS, IterVar, PrimExpr, Stmt, TVMError, _view, cast, const, dtype_text, expr, var
 from ._tensor import Tensor, TensorSlice, _extents
 
 _te = _native.te
+
+EXTERN = "extern:"  # before the names of C functions among those that are called by name
 
 
 class Buffer:
@@ -129,6 +132,30 @@ def call_packed(name: str, *args: Any) -> Any:
         else:
             values.append(expr(arg))
     return _te.stmt_packed(str(name), values)
+
+
+# Functions of C's library that expressions have.
+_C_FUNCTIONS = {name + end: name for name in FUNCTIONS for end in ("", "f")}
+_C_FUNCTIONS.update(
+    {f"{name}{end}": of for name, of in (("pow", "power"), ("fabs", "abs"), ("rint", "nearbyint")) for end in ("", "f")}
+)
+
+
+def call_extern(dtype: Any, name: str, *args: Any) -> Any:
+    """A call of a C function: with addresses a statement, whose function is one of ``pragma(axis, "import_c", text)``
+    or of the process; of numbers alone a value, for functions of C's mathematical library.
+    """
+    if any(isinstance(arg, (Buffer, BufferPointer, AccessPointer)) for arg in args):
+        pointers = [arg.access_ptr("rw") if isinstance(arg, Buffer) else arg for arg in args]
+        return call_packed(EXTERN + str(name), *pointers)
+    if name not in _C_FUNCTIONS:
+        raise TVMError(f"call_extern: '{name}' of numbers is no function of C's mathematical library")
+    return cast(dtype, FUNCTIONS[_C_FUNCTIONS[name]](*args))
+
+
+def trace(args: Any, trace_action: str = "tvm.default_trace_action") -> Any:
+    """Not supported: TVMError. Kernels call nothing by name."""
+    raise TVMError(f"tir.trace with '{trace_action}': values inside of an expression can't be watched; use te.extern")
 
 
 def _whole(tensor: Any) -> List[Any]:
@@ -363,6 +390,7 @@ class TensorIntrin:
             self.reduce_init,
             self.reduce_update,
         )
+        _natives[id(self.native)] = self
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         raise TVMError(f"intrinsic {self.name}: calling an intrinsic inside te.compute is not supported; use tensorize")
@@ -404,17 +432,25 @@ def decl_tensor_intrin(
     return TensorIntrin(op, name, buffers, parts)
 
 
+Evaluate = _view("Evaluate", Stmt, ("PackedCall",), lambda value: statement(value, "Evaluate"))
+_natives: Any = weakref.WeakValueDictionary()  # the intrinsics by their compiled halves
+
+
+def declared(native: Any) -> Any:
+    """The intrinsic of a compiled half; None of None."""
+    return None if native is None else _natives.get(id(native))
+
+
 def tir_names() -> dict:
     """What `aipu.tir` has of buffers and of statements that are written by hand."""
 
-    def evaluate(value: Any) -> Any:
-        """A value, or a call, as a statement."""
-        return statement(value, "Evaluate")
-
     return {
         "Buffer": Buffer,
-        "Evaluate": evaluate,
+        "Evaluate": Evaluate,
+        "call_extern": call_extern,
         "call_packed": call_packed,
+        "call_pure_extern": call_extern,
+        "trace": trace,
         "decl_buffer": decl_buffer,
         "ir_builder": ir_builder,
     }

@@ -87,6 +87,8 @@ def expr(value: Any) -> PrimExpr:
         return const(value)
     if isinstance(value, _te.Tensor) and not value.native_shape:
         return value.element([])
+    if isinstance(value, Stmt) and value.node == "PackedCall":
+        raise TVMError(f"{value.text().strip()} is a statement, kernels call nothing by name: use te.extern")
     raise ValueError(f"{type(value).__name__} is no expression: {value!r}")
 
 
@@ -432,6 +434,15 @@ def _thread_of(value: Any) -> Any:
     return value.fields()["thread_binding"] if isinstance(value, Stmt) and value.node == "For" else None
 
 
+class CallOfStatement:
+    """What a statement calls by name."""
+
+    def __init__(self, function: str, args: Sequence[Any]) -> None:
+        self.op = Op("tir.tvm_call_packed")
+        self.args = [_te.string_imm(function), *args]
+        self.dtype = "int32"
+
+
 # What an allocation and a loop over threads are asked for, from what they have.
 _MORE = {
     "Realize": {
@@ -440,6 +451,7 @@ _MORE = {
         "condition": lambda f: const(True),
         "buffer_var": lambda f: var(f["producer"].op.name, "handle"),
     },
+    "PackedCall": {"value": lambda f: CallOfStatement(f["function"], f["args"])},
     "For": {
         "annotations": lambda f: {},
         "attr_key": lambda f: "virtual_thread" if f["thread_binding"].thread_tag == "vthread" else "thread_extent",
@@ -459,7 +471,7 @@ def _stmt_getattr(self: Stmt, name: str) -> Any:
         raise AttributeError(name)
     fields = self.fields()
     more = _MORE.get(self.node, {}).get(name)
-    if more is not None and (name not in ("attr_key", "value") or fields["thread_binding"] is not None):
+    if more is not None and (name not in ("attr_key", "value") or fields.get("thread_binding", True) is not None):
         return more(fields)
     if name == "buffer" and "producer" in fields:
         name = "producer"
@@ -579,6 +591,23 @@ def infinity(dtype: Any) -> PrimExpr:
     return _te.float_imm(float("inf"), dtype_text(dtype))
 
 
+def reinterpret(dtype: Any, value: Any) -> PrimExpr:
+    """The bits of a value as another type of the same size."""
+    return _te.reinterpret(dtype_text(dtype), expr(value))
+
+
+def call_intrin(dtype: Any, func_name: Any, *args: Any) -> PrimExpr:
+    """A function by the name of its operation: ``"tir.exp"``."""
+    name = getattr(func_name, "name", func_name)
+    short = name[len("tir.") :] if name.startswith("tir.") else name
+    made = {**FUNCTIONS, **_OPERATORS, "if_then_else": if_then_else, "likely": likely}.get(short)
+    if short == "reinterpret":
+        return reinterpret(dtype, *args)
+    if made is None:
+        raise TVMError(f"call_intrin: there is no operation {name!r}")
+    return cast(dtype, made(*args))
+
+
 def variables(value: Any) -> List[PrimExpr]:
     """The variables of an expression, in order of first use."""
     return _te.variables(expr(value))
@@ -588,5 +617,5 @@ def tir_names() -> Dict[str, Any]:
     """What `aipu.tir` has of expressions: the nodes, the functions."""
     nodes = [name for name, value in globals().items() if isinstance(value, _View)]
     others = """PrimExpr IterVar Stmt ForKind const all any likely if_then_else infinity min_value max_value
-        truncdiv truncmod floordiv floormod indexdiv indexmod ceildiv div""".split()
+        truncdiv truncmod floordiv floormod indexdiv indexmod ceildiv div reinterpret call_intrin""".split()
     return {**{name: globals()[name] for name in nodes + others}, **_OPERATORS, **FUNCTIONS}

@@ -14,7 +14,8 @@ from .. import _native, model, nd, tir
 from .._errors import TVMError
 from .._registry import get_global_func
 from ..target import current_target
-from ._buffer import Buffer, buffer_of
+from ._buffer import EXTERN, Buffer, buffer_of
+from ._c_functions import CFunctions, imported_texts
 from ._device import DeviceModule, DevicePiece
 from ._expr import PrimExpr, const, variables
 from ._schedule import Schedule, create_schedule
@@ -293,6 +294,7 @@ class Steps:
         self._name, self._body, self._target = name, function.body, target
         self._pieces: Dict[str, Piece] = {}
         self._known: Dict[Any, Tuple[Any, List[Any], List[Any]]] = {}
+        self._c_functions = CFunctions(imported_texts(self._body))
         self.tensors = function.native.tensors
         tensors = iter(self.tensors)
         for param in function.params:
@@ -364,8 +366,9 @@ class Steps:
         return env.__dict__.setdefault("boxes", {})
 
     def _call(self, fields: Dict[str, Any], arrays: Dict[Any, np.ndarray], env: Environment) -> None:
-        function = get_global_func(fields["function"], allow_missing=True)
-        if function is None:
+        extern = fields["function"].startswith(EXTERN)
+        function = None if extern else get_global_func(fields["function"], allow_missing=True)
+        if function is None and not extern:
             raise TVMError(f"{self._name}: there is no registered function {fields['function']!r}")
         args: List[Any] = []
         for arg in fields["args"]:
@@ -373,7 +376,11 @@ class Steps:
                 args.append(self._view(*arg, arrays, env))
             else:
                 args.append(arg.value if arg.node == "StringImm" else env.evaluate(arg))
+        if extern:
+            types = ["handle" if isinstance(arg, tuple) else arg.dtype for arg in fields["args"]]
+            return self._c_functions.call(fields["function"][len(EXTERN) :], list(zip(args, types)))
         function(*args)
+        return None
 
     def _view(self, tensor: Any, region: Any, dropped: Any, pointer: bool, arrays: Any, env: Environment) -> Any:
         array = arrays[tensor.identity]

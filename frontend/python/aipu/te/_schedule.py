@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from .. import _native
-from ._buffer import Buffer  # noqa: F401  te.schedule.Buffer
-from ._expr import IterVar, Range, TVMError, expr
+from ._buffer import Buffer, declared  # noqa: F401  te.schedule.Buffer
+from ._expr import IterVar, Range, TVMError, expr, variables
 from ._functor import post_order_visit
 from ._tensor import Operation, Tensor, operations
 
@@ -39,7 +39,7 @@ class Singleton(NamedTuple):
     iter: Any
 
 
-_AT_ROOT, _ATTACHED = 1, 4  # of attach_type
+_AT_ROOT, _ATTACHED, _SCAN_UPDATE = 1, 4, 5  # of attach_type
 
 
 class IterVarAttr(NamedTuple):
@@ -53,6 +53,7 @@ class IterVarAttr(NamedTuple):
     dim_align_offset: int
     prefetch_data: Tuple[Any, ...]
     prefetch_offset: Tuple[Any, ...]
+    tensor_intrin: Any = None
 
 
 def create_schedule(ops: Any) -> Any:
@@ -114,7 +115,7 @@ def _pragma(self: Any, axis: Any, key: str, value: Any = None) -> None:
         return self.unroll(axis)
     if key == "vectorize":
         return self.vectorize(axis)
-    refused = ("import_c", "import_llvm", "dma_copy", "debug_skip_region")
+    refused = ("import_llvm", "dma_copy", "debug_skip_region")
     if key in refused:
         raise TVMError(f"pragma: '{key}' is not supported yet")
     return self.native_pragma(_axis(axis), key, None if value is None else expr(value))
@@ -134,10 +135,15 @@ def _columns(pairs: Any) -> Tuple[Tuple[Any, ...], Tuple[Any, ...]]:
     return tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
 
 
+def _texts(pragmas: Any) -> Tuple[Tuple[Any, ...], Tuple[Any, ...]]:
+    """The keys of pragmas as constants, and their values."""
+    return _columns([(expr(key), value) for key, value in pragmas])
+
+
 def _attributes(self: Any) -> Dict[Any, IterVarAttr]:
     return {
-        axis: IterVarAttr(kind, thread, *_columns(pragmas), factor, offset, *_columns(prefetch))
-        for axis, kind, thread, pragmas, factor, offset, prefetch in self.attribute_fields()
+        axis: IterVarAttr(kind, thread, *_texts(pragmas), factor, offset, *_columns(prefetch), declared(intrin))
+        for axis, kind, thread, pragmas, factor, offset, prefetch, intrin in self.attribute_fields()
     }
 
 
@@ -252,7 +258,52 @@ def post_dfs_order(ops: Any, graph: Any) -> List[Any]:
 
 def scan_get_body(op: Any) -> List[Any]:
     """The operations that a scan runs once per step, producers first."""
-    return scan_body(create_schedule(op), op)
+    return [*scan_body(create_schedule(op), op), op]
+
+
+def scan_fix_point_analysis(op: Any) -> Dict[Any, Any]:
+    """For each axis of the states whether an element depends on elements of former steps at its own index alone: a
+    constant 1, else 0.
+    """
+    parts: Dict[Any, Any] = {}  # (tensor, dimension): what it is the same index as
+    wrong = set()
+
+    def root(key: Any) -> Any:
+        while parts.get(key, key) != key:
+            key = parts[key]
+        return key
+
+    body = scan_body(create_schedule(op), op)
+    inside = {member.output(v).identity for member in body for v in range(member.num_outputs)}
+    inside |= {state.identity for state in op.state_placeholder}
+    for member in body:
+        axes = {axis.var.key(): d for d, axis in enumerate(member.axis)}
+
+        def look(node: Any, member: Any = member, axes: Any = axes) -> None:
+            if node.node != "ProducerLoad" or node.producer.identity not in inside:
+                return
+            for j, index in enumerate(node.indices):
+                there = (node.producer.identity, j)
+                used = [axes[v.key()] for v in variables(index) if v.key() in axes]
+                if index.node == "Var" and used:
+                    for v in range(member.num_outputs):
+                        parts[root((member.output(v).identity, used[0]))] = root(there)
+                else:
+                    wrong.update([there, *((member.output(0).identity, d) for d in used)])
+
+        for value in member.body:
+            post_order_visit(value, look)
+    result, k = {}, 0
+    for state, update in zip(op.state_placeholder, op.update):
+        broken = {root(key) for key in wrong}
+        ends = [root((state.identity, d)) for d in range(1, state.ndim)]
+        for d in range(1, state.ndim):
+            mine = {root((state.identity, d)), root((update.identity, d))}
+            others = {root((t.identity, e)) for t in (state, update) for e in range(1, state.ndim) if e != d}
+            fixed = not mine & (broken | others) and ends.count(root((state.identity, d))) == 1
+            result[op.spatial_axis_[k]] = expr(int(fixed))
+            k += 1
+    return result
 
 
 def attach_path(schedule: Any) -> Dict[Any, List[Any]]:
@@ -263,7 +314,7 @@ def attach_path(schedule: Any) -> Dict[Any, List[Any]]:
 def _around(stage: Any) -> List[Any]:
     found: List[Any] = []
     while stage is not None:
-        if stage.attach_type == _ATTACHED:
+        if stage.attach_type in (_ATTACHED, _SCAN_UPDATE):
             leaves = list(stage.attach_stage.leaf_iter_vars)
             found += leaves[: leaves.index(stage.attach_ivar) + 1][::-1]
             stage = stage.attach_stage

@@ -2,8 +2,10 @@
 
 from . import generic, nn, testing, utils
 from ._core import *  # noqa: F403
+from ._search import *  # noqa: F403
 from ._shapes import *  # noqa: F403
 from ._shapes import matmul
+from .generic import default_schedule
 from .utils import TAGS as tag
 
-__all__ = ["generic", "matmul", "nn", "tag", "testing", "utils"]
+__all__ = ["default_schedule", "generic", "matmul", "nn", "tag", "testing", "utils"]
