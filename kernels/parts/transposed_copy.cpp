@@ -30,9 +30,10 @@ struct TileSize {
 // source's.
 TileSize staged_tile(const tir::Target& target, int64_t element_bytes, const Dim& a, const Dim& b) {
   const int64_t capacity = target.lsram_bytes() / (4 * element_bytes);
-  const int64_t strip = std::min(kStagedRow, b.constant_or(kStagedRow));
-  const int64_t width = std::min(capacity / strip, a.constant_or(capacity));
-  return {width, std::min(capacity / width, b.constant_or(capacity))};
+  // At least 1 of extents of 0, which the kernel divides by.
+  const int64_t strip = std::clamp<int64_t>(b.constant_or(kStagedRow), 1, kStagedRow);
+  const int64_t width = std::clamp<int64_t>(a.constant_or(capacity), 1, capacity / strip);
+  return {width, std::clamp<int64_t>(b.constant_or(capacity), 1, capacity / width)};
 }
 
 }  // namespace

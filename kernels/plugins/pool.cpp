@@ -36,7 +36,7 @@ PoolTile pool_tile(const tir::Target& target, const SpatialGeometry& geometry, D
   const auto &h = geometry.axes[1], &w = geometry.axes[2];
   const auto channels = geometry.channels.constant(), columns = w.out.constant(), width = w.in.constant();
   const auto in_bytes = static_cast<int64_t>(dtype_bytes(in)), out_bytes = static_cast<int64_t>(dtype_bytes(out));
-  if (!dsl::has_staging(target) || !channels || !columns || !width || *columns < 1) return {};
+  if (!dsl::has_staging(target) || !channels || !columns || !width || *columns < 1 || *channels < 1) return {};
   if (*width * *channels * in_bytes > kMostStrideBytes) return {};
   for (int64_t segments = 1; segments <= *columns; ++segments) {
     PoolTile tile{ceil_of(*columns, segments)};

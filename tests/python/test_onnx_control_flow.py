@@ -158,6 +158,39 @@ flags = np.array([True, False])
 check(text, *[{"flags": flags, "at": np.array([k]), "x": floats(3)} for k in (0, 1)])
 """
 
+# Branches of different ranks, of which one hands on what there is (KNNImputer): taken, and the other one is an error.
+RANKS = """
+text = '''handed (float[2,3] x, float[4] z) => (float[2,3] y, float[4] w) {
+  zero = Constant<value = float {0}>()
+  total = ReduceSum<keepdims = 0>(x)
+  flag = Greater(total, zero)
+  y0, w = If(flag) <then_branch = yes () => (a, b) {
+    at = Constant<value = int64[1,2] {0, 1}>()
+    a = Gather<axis = 1>(x, at)
+    b = Neg(z)
+  }, else_branch = no () => (c, d) { c = Identity(x)
+    d = Identity(z)
+  }>
+  y = Relu(y0)
+}'''
+x, z = np.array([[1, -2, 3], [-4, 5, -6]], "f"), floats(4)
+check(text, {"x": x, "z": z})
+for part in ("y", "w"):  # also where what differs is not asked for
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 18]>\\n' + text)
+    kept = [output for output in model.graph.output if output.name == part]
+    del model.graph.output[:]
+    model.graph.output.extend(kept)
+    aipu.build(model, "m.aipu.bin")
+    loaded = aipu.load("m.aipu.bin")
+    loaded.run({"x": x, "z": z})
+    try:
+        loaded.run({"x": -x, "z": z})
+    except ValueError as error:
+        assert "1" in str(error), error
+    else:
+        raise AssertionError(part)
+"""
+
 
 def compare(tmp_path, monkeypatch, text):
     python = python_with("numpy, onnx, onnxruntime")
@@ -177,6 +210,10 @@ def test_loops(tmp_path, monkeypatch):
 
 def test_a_condition_of_told_extents(tmp_path, monkeypatch):
     compare(tmp_path, monkeypatch, CONDITION)
+
+
+def test_branches_of_different_ranks(tmp_path, monkeypatch):
+    compare(tmp_path, monkeypatch, RANKS)
 
 
 def test_slices_of_told_extents(tmp_path, monkeypatch):

@@ -124,6 +124,21 @@ def test_comparisons(tmp_path, random, family, mode):
     family.check(tmp_path)
 
 
+def test_sets_of_categories(tmp_path, random, family):
+    """As LightGBM's are written: equalities one behind the other, which share a branch where they hold."""
+    x = random.integers(0, 6, (21, 2)).astype(F32)
+    # node 4: is feature 1 above 2?; the others lead to it for categories 1, 3 and 4 of feature 0
+    nodes = {"featureids": [0, 0, 0, 0, 1, 0, 0], "modes": ["BRANCH_EQ"] * 3 + ["LEAF", "BRANCH_GT", "LEAF", "LEAF"]}
+    nodes |= {"values": [1.0, 3.0, 4.0, 0.0, 2.0, 0.0, 0.0], "truenodeids": [4, 4, 4, 0, 5, 0, 0]}
+    nodes |= {"falsenodeids": [1, 2, 3, 0, 6, 0, 0], "treeids": [0] * 7, "nodeids": list(range(7))}
+    nodes = {f"nodes_{name}": values for name, values in nodes.items()}
+    leaves = {"target_treeids": [0] * 3, "target_nodeids": [3, 5, 6], "target_ids": [0] * 3}
+    leaves["target_weights"] = [1.0, 10.0, 100.0]
+    found = np.where(np.isin(x[:, 0], [1, 3, 4]), np.where(x[:, 1] > 2, 10, 100), 1)[:, None].astype(F32)
+    family.add("TreeEnsembleRegressor", [x], found, n_targets=1, **nodes, **leaves)
+    family.check(tmp_path)
+
+
 class ExtremeForest(Forest):
     thresholds = (-np.inf, np.inf, np.nan, 1)
 
@@ -358,6 +373,10 @@ def test_unknown_category(tmp_path):
 BAD_TREES = [
     ({"nodes_truenodeids": [7, 0, 0]}, "has two roots in tree 0"),
     ({"nodes_truenodeids": [0, 0, 0]}, "has a branch that no tree reaches"),
+    (
+        {"nodes_modes": ["BRANCH_LEQ"] * 2 + ["LEAF"], "nodes_truenodeids": [1, 1, 0], "nodes_falsenodeids": [2, 2, 0]},
+        "has a branch that leads back to itself",
+    ),
     (
         {"nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0], "nodes_nodeids": [0, 1, 1]},
         "node 1 of tree 0 twice",

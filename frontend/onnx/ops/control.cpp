@@ -162,6 +162,45 @@ bool squeezes_if_it_can(OpContext& c, const ImportedSubgraph& then_branch, const
   return true;
 }
 
+// Whether the branch gives what stands outside, as it is; which values.
+std::optional<std::vector<ValueId>> handed_on(const ImportedSubgraph& branch) {
+  const Graph& graph = *branch.graph;
+  std::vector<ValueId> values;
+  for (const Graph::Output& output : graph.outputs()) {
+    ValueId value = output.value;
+    while (graph.value(value).producer.valid()) {
+      const graph::Node& node = graph.node(graph.value(value).producer);
+      if (node.op != "Identity") return std::nullopt;
+      value = node.inputs[0];
+    }
+    const auto capture = std::ranges::find(graph.inputs(), value);
+    if (capture == graph.inputs().end()) return std::nullopt;
+    values.push_back(branch.captures[static_cast<size_t>(capture - graph.inputs().begin())]);
+  }
+  return values;
+}
+
+bool have_same_ranks(const ImportedSubgraph& a, const ImportedSubgraph& b) {
+  if (a.results.size() != b.results.size()) return true;  // an error of its own
+  for (size_t i = 0; i < a.results.size(); ++i) {
+    if (a.graph->type(a.results[i].value).rank() != b.graph->type(b.results[i].value).rank()) return false;
+  }
+  return true;
+}
+
+// Branches that give results of different ranks, of which one hands on what there is: the rank has to be known, so that
+// one is taken. A run in which the other one would be is an error: the result is element `condition` of a list of one.
+bool hands_on_if_it_can(OpContext& c, const ImportedSubgraph& then_branch, const ImportedSubgraph& else_branch) {
+  const auto then_values = handed_on(then_branch), else_values = handed_on(else_branch);
+  if (then_values.has_value() == else_values.has_value()) return false;
+  const ValueId other = then_values ? c.emit("Not", {}, {c.input(0)}) : c.input(0);
+  const ValueId place = c.emit("Reshape", {{"shape", Shape()}}, {c.cast(other, DType::kI64)});
+  const auto& values = then_values ? *then_values : *else_values;
+  for (size_t i = 0; i < values.size(); ++i)
+    c.set_output(i, c.emit("Gather", {{"axis", int64_t{0}}}, {c.unsqueeze(values[i], {0}), place}));
+  return true;
+}
+
 }  // namespace
 
 void emit_control_flow(OpContext& c, std::string_view op, Attributes attributes, const std::vector<ValueId>& inputs,
@@ -229,6 +268,7 @@ void if_op(OpContext& c) {
   if (!c.ok()) return;
   const bool tensors = are_tensors(then_branch.results) && are_tensors(else_branch.results);
   if (tensors && squeezes_if_it_can(c, then_branch, else_branch)) return;
+  if (tensors && !have_same_ranks(then_branch, else_branch) && hands_on_if_it_can(c, then_branch, else_branch)) return;
   if (!tensors && !fit_together(c, then_branch, else_branch)) return;
   std::vector<ValueId> inputs{c.input(0)};
   append(&inputs, then_branch.captures);

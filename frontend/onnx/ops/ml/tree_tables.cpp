@@ -50,13 +50,30 @@ class Splitter {
     return first;
   }
 
-  // For the end: a branch that is left over has parents in a circle.
-  Status check_all_reached() const {
+  // For the end: a branch that is left over has parents in a circle, and no walk may come back to where it was.
+  Status check_walks() const {
     for (size_t i = 0; i < forest_.nodes.size(); ++i) {
-      if (forest_.nodes[i].mode != TreeMode::kLeaf && (i >= seen_.size() || !seen_[i]))
+      if (forest_.nodes[i].mode != TreeMode::kLeaf && (i >= split_of_.size() || split_of_[i] < 0))
         return invalid_model("has a branch that no tree reaches");
     }
-    return {};
+    // From the splits that nobody leads to (any more) on; what is never among them leads back to itself.
+    std::vector<int64_t> parents(splits.size());
+    const auto for_children = [](const Split& split, const auto& visit) {
+      for (const int64_t child : {split.if_true, split.if_false}) {
+        if (child >= 0) visit(static_cast<size_t>(child));
+      }
+    };
+    for (const Split& split : splits) for_children(split, [&](size_t child) { ++parents[child]; });
+    std::vector<size_t> free;
+    for (size_t i = 0; i < splits.size(); ++i) {
+      if (parents[i] == 0) free.push_back(i);
+    }
+    for (size_t k = 0; k < free.size(); ++k) {
+      for_children(splits[free[k]], [&](size_t child) {
+        if (--parents[child] == 0) free.push_back(child);
+      });
+    }
+    return free.size() == splits.size() ? Status() : invalid_model("has a branch that leads back to itself");
   }
 
  private:
@@ -67,10 +84,11 @@ class Splitter {
     if (node < 0 || node >= static_cast<int64_t>(forest_.nodes.size()))
       return invalid_model("has a branch without its children");
     if (forest_.nodes[static_cast<size_t>(node)].mode == TreeMode::kLeaf) return -1 - node;
-    if (seen_.size() < forest_.nodes.size()) seen_.resize(forest_.nodes.size());
-    if (seen_[static_cast<size_t>(node)]) return invalid_model("has a node with two parents");
-    seen_[static_cast<size_t>(node)] = true;
+    if (split_of_.size() < forest_.nodes.size()) split_of_.resize(forest_.nodes.size(), -1);
+    // Exporters write a set of categories as comparisons that share the child for "true".
+    if (const int64_t shared = split_of_[static_cast<size_t>(node)]; shared >= 0) return shared;
     const int64_t split = add();
+    split_of_[static_cast<size_t>(node)] = split;
     pending_.emplace_back(node, split);
     return split;
   }
@@ -173,7 +191,7 @@ class Splitter {
   const Forest& forest_;
   const bool single_;
   std::vector<std::pair<int64_t, int64_t>> pending_;  // node of the forest, its split
-  std::vector<bool> seen_;
+  std::vector<int64_t> split_of_;                     // by node of the forest, -1: not reached yet
 };
 
 // A node as it is laid out: for a leaf `threshold` is NaN and `distance` 0, and the record behind it is its value.
@@ -200,7 +218,7 @@ class Layout {
         records.emplace_back();
         records.push_back({.leaf = -1 - next});
       } else if (place_[static_cast<size_t>(next)] >= 0) {
-        // Part of a comparison that is made of several: a record that goes there.
+        // It has several parents: a record that goes there.
         records.push_back({.distance = place_[static_cast<size_t>(next)] - static_cast<int64_t>(records.size())});
       } else {
         const Split& split = splits_[static_cast<size_t>(next)];
@@ -324,7 +342,7 @@ Result<TreeTables> make_tree_tables(const Forest& forest, DType compare, std::st
     AIPU_ASSIGN_OR_RETURN(const int64_t split, splitter.add_tree(root));
     trees.push_back(split);
   }
-  AIPU_RETURN_IF_ERROR(splitter.check_all_reached());
+  AIPU_RETURN_IF_ERROR(splitter.check_walks());
   Layout layout(splitter.splits);
   std::vector<int64_t> roots;
   roots.reserve(trees.size());

@@ -19,7 +19,7 @@ struct LeafWeight {
   double weight = 0;
 };
 
-// Of all trees, in one vector: children are places in it. A node has at most one parent.
+// Of all trees, in one vector: children are places in it. Nodes may share children.
 struct TreeNode {
   TreeMode mode = TreeMode::kLeaf;
   int64_t feature = 0;
