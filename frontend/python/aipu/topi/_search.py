@@ -219,7 +219,7 @@ def strided_set(a: Any, v: Any, begin: Any, end: Any, strides: Optional[Any] = N
             low = _select(backwards, expr(-1), expr(0)) + 0
             high = _select(backwards, extent - 1, extent + 0)
 
-            def bound(value: Any) -> Any:
+            def bound(value: Any, extent: Any = extent, low: Any = low, high: Any = high) -> Any:
                 real = _select(value < 0, value + extent, value + 0)
                 return binary("Min", binary("Max", real, low), high)
 
