@@ -84,6 +84,7 @@ py::dict fields_of(const te::StmtNode& s) {
                  },
                  [&](const te::PackedCall& n) {
                    f["function"] = n.name;
+                   f["is_c"] = n.is_c;
                    f["args"] = arguments_of(n);
                  },
              },
@@ -116,8 +117,8 @@ void bind_handwritten(py::module_& m) {
     return te::make_stmt(te::Realize{tensor.op, {}, std::move(scope), {}, std::move(body)});
   });
   // Arguments: expressions, or (tensor, ranges, whether the address alone).
-  m.def("stmt_packed", [](std::string name, const py::list& args) {
-    te::PackedCall call{std::move(name), {}};
+  m.def("stmt_packed", [](std::string name, const py::list& args, bool is_c) {
+    te::PackedCall call{std::move(name), {}, is_c};
     for (const py::handle& arg : args) {
       if (!py::isinstance<py::tuple>(arg)) {
         call.args.push_back({arg.cast<Expr>(), std::nullopt});

@@ -245,7 +245,7 @@ class BufferBinder {
   }
   Stmt bind(const Pragma& n) { return make_stmt(Pragma{n.key, n.value, (*this)(n.body)}); }
   Stmt bind(const PackedCall& n) {
-    PackedCall call{n.name, {}};
+    PackedCall call{n.name, {}, n.is_c};
     for (const PackedArgument& arg : n.args) {
       if (arg.value)
         call.args.push_back({(*this)(arg.value), std::nullopt});

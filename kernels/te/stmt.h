@@ -76,10 +76,11 @@ struct PackedArgument {
   Expr value;  // null: the view
   std::optional<View> view;
 };
-// A function of the registry. Kernels do not have it: whoever runs them calls it between them.
+// A function of the registry, or a C function. Kernels do not have it: whoever runs them calls it between them.
 struct PackedCall {
   std::string name;
   std::vector<PackedArgument> args;
+  bool is_c = false;
 };
 
 struct StmtNode {

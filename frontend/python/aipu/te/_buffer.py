@@ -11,8 +11,6 @@ from ._tensor import Tensor, TensorSlice, _extents
 
 _te = _native.te
 
-EXTERN = "extern:"  # before the names of C functions among those that are called by name
-
 
 class Buffer:
     """Memory of a tensor: its shape, and the strides in elements, None where it is compact.
@@ -123,6 +121,10 @@ def _indices(buffer: Any, indices: Any) -> List[PrimExpr]:
 
 def call_packed(name: str, *args: Any) -> Any:
     """A call of the registered function ``name`` when the compiled function runs: buffers arrive as arrays."""
+    return _call_by_name(str(name), args, False)
+
+
+def _call_by_name(name: str, args: Sequence[Any], is_c: bool) -> Any:
     values = []
     for arg in args:
         if isinstance(arg, (Buffer, BufferPointer)):
@@ -131,7 +133,7 @@ def call_packed(name: str, *args: Any) -> Any:
             values.append(_pointer(arg))
         else:
             values.append(expr(arg))
-    return _te.stmt_packed(str(name), values)
+    return _te.stmt_packed(name, values, is_c)
 
 
 # Functions of C's library that expressions have.
@@ -147,7 +149,7 @@ def call_extern(dtype: Any, name: str, *args: Any) -> Any:
     """
     if any(isinstance(arg, (Buffer, BufferPointer, AccessPointer)) for arg in args):
         pointers = [arg.access_ptr("rw") if isinstance(arg, Buffer) else arg for arg in args]
-        return call_packed(EXTERN + str(name), *pointers)
+        return _call_by_name(str(name), pointers, True)
     if name not in _C_FUNCTIONS:
         raise TVMError(f"call_extern: '{name}' of numbers is no function of C's mathematical library")
     return cast(dtype, FUNCTIONS[_C_FUNCTIONS[name]](*args))

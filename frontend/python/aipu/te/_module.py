@@ -14,7 +14,7 @@ from .. import _native, model, nd, tir
 from .._errors import TVMError
 from .._registry import get_global_func
 from ..target import current_target
-from ._buffer import EXTERN, Buffer, buffer_of
+from ._buffer import Buffer, buffer_of
 from ._c_functions import CFunctions, imported_texts
 from ._device import DeviceModule, DevicePiece
 from ._expr import PrimExpr, const, variables
@@ -366,9 +366,8 @@ class Steps:
         return env.__dict__.setdefault("boxes", {})
 
     def _call(self, fields: Dict[str, Any], arrays: Dict[Any, np.ndarray], env: Environment) -> None:
-        extern = fields["function"].startswith(EXTERN)
-        function = None if extern else get_global_func(fields["function"], allow_missing=True)
-        if function is None and not extern:
+        function = None if fields["is_c"] else get_global_func(fields["function"], allow_missing=True)
+        if function is None and not fields["is_c"]:
             raise TVMError(f"{self._name}: there is no registered function {fields['function']!r}")
         args: List[Any] = []
         for arg in fields["args"]:
@@ -376,9 +375,9 @@ class Steps:
                 args.append(self._view(*arg, arrays, env))
             else:
                 args.append(arg.value if arg.node == "StringImm" else env.evaluate(arg))
-        if extern:
+        if fields["is_c"]:
             types = ["handle" if isinstance(arg, tuple) else arg.dtype for arg in fields["args"]]
-            return self._c_functions.call(fields["function"][len(EXTERN) :], list(zip(args, types)))
+            return self._c_functions.call(fields["function"], list(zip(args, types)))
         function(*args)
         return None
 
