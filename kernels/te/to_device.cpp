@@ -208,7 +208,7 @@ class DeviceConverter final : public Converter {
 
   void on_one(const Stmt& stmt, std::vector<tir::Stmt>* out) override {
     if (const For* n = stmt->as<For>()) {
-      if (device_axis(*n) && !active_.contains(axis_name(*n))) return on_axis(*n, out);
+      if (device_axis(*n) && !active_.contains(axis_name(*n)) && !fills_own(stmt)) return on_axis(*n, out);
       const int before = barriers_;  // threads have no vectors
       out->push_back(plain_loop(*n, [&](std::vector<tir::Stmt>* inside) { on_one(n->body, inside); }));
       const bool differs = std::any_of(loops_.begin(), loops_.end(), [&](const For* around) {
@@ -228,6 +228,21 @@ class DeviceConverter final : public Converter {
     } else {
       Converter::on_one(stmt, out);
     }
+  }
+
+  // Whether all that is stored is memory of this thread, which no other can fill for it.
+  bool fills_own(const Stmt& stmt) const {
+    std::set<const Operation*> inside;
+    for_each_part(stmt, [&](const Stmt& s) {
+      if (const Realize* n = s->as<Realize>()) inside.insert(n->op.get());
+    });
+    bool own = true;
+    for_each_part(stmt, [&](const Stmt& s) {
+      const Store* n = s->as<Store>();
+      if (n != nullptr && !inside.contains(n->tensor.op.get()))
+        own = own && private_.contains({n->tensor.op.get(), n->tensor.value_index});
+    });
+    return own;
   }
 
   void refuse_barrier() { fail(unsupported("shared memory is filled where not all threads of a block come")); }
@@ -284,12 +299,16 @@ class DeviceConverter final : public Converter {
 
   // What the threads of a block fill together is complete behind a barrier, and nobody reads it any more before one.
   void in_sequence(const Stmt& child, std::vector<tir::Stmt>* out) {
-    bool fills = false;
+    std::set<std::pair<const Operation*, int>> filled;
     for_each_part(child, [&](const Stmt& s) {
       const Store* store = s->as<Store>();
-      fills = fills || (store != nullptr && shared_.contains({store->tensor.op.get(), store->tensor.value_index}));
+      if (store != nullptr && shared_.contains({store->tensor.op.get(), store->tensor.value_index}))
+        filled.insert({store->tensor.op.get(), store->tensor.value_index});
     });
-    if (!fills) return on_one(child, out);
+    // Parts of a nest that fills them have their elements from the loops around already.
+    if (std::includes(filling_.begin(), filling_.end(), filled.begin(), filled.end())) return on_one(child, out);
+    const auto outer = filling_;
+    filling_.insert(filled.begin(), filled.end());
     synchronise(out);
     const Active around = active_;
     const auto conditions = conditions_;
@@ -298,6 +317,7 @@ class DeviceConverter final : public Converter {
     on_one(child, out);
     active_ = around;
     conditions_ = conditions;
+    filling_ = outer;
     synchronise(out);
   }
 
@@ -338,6 +358,7 @@ class DeviceConverter final : public Converter {
   Active active_;
   std::vector<std::pair<tir::Expr, ThreadKind>> conditions_;  // under which this thread has the iterations around
   std::set<std::pair<const Operation*, int>> shared_, private_;
+  std::set<std::pair<const Operation*, int>> filling_;  // of shared_: by the nest that is written
   int barriers_ = 0;
   tir::Stmt last_barrier_;
 };

@@ -429,7 +429,8 @@ def random_stage(rng, tensors, arrays, extents):
     return pad, np.pad(x, ((0, 0), (1, 1)))
 
 
-def random_primitives(rng, stage):
+def random_primitives(rng, stage, rewritten=False):
+    """``rewritten``: the stage is rewritten afterwards, which axes fused of data and reductions do not allow."""
     log = []
     for _ in range(rng.randint(0, 4)):
         leaves = list(stage.leaf_iter_vars)
@@ -441,7 +442,7 @@ def random_primitives(rng, stage):
             stage.split(axis, nparts=rng.choice([1, 2, 3, 5]))
         elif what == "fuse" and len(leaves) > 1:
             at = rng.randrange(len(leaves) - 1)
-            if leaves[at].iter_type == leaves[at + 1].iter_type:
+            if not rewritten or leaves[at].iter_type == leaves[at + 1].iter_type:
                 stage.fuse(leaves[at], leaves[at + 1])
         elif what == "reorder":
             rng.shuffle(leaves)
@@ -485,7 +486,7 @@ def random_rewrites(rng, s, A, tensors):
         elif what == "write":
             s.cache_write(T, "global")
         elif what == "split_write":
-            random_primitives(rng, s[T])
+            random_primitives(rng, s[T], rewritten=True)
             s.cache_write(T, "global")
         elif what == "rfactor" and s[T].op.reduce_axis:
             axis = s[T].op.reduce_axis[0]
@@ -538,6 +539,56 @@ def random_vectors(rng, s):
             constant = axis in bounds and bounds[axis].extent.node == "IntImm" and int(bounds[axis].extent) <= 16
             if constant and axis.iter_type == 0 and rng.random() < 0.3:
                 rng.choice([stage.vectorize, stage.vectorize, stage.unroll])(axis)
+
+
+def random_threads(rng, s, constant):
+    """Binds loops to blocks and threads, and puts stages into memory of the block."""
+    for stage in s.stages:
+        if not stage.op.is_compute or stage.attach_type == 2:
+            continue
+        at_root = stage.attach_type == 1
+        free = [axis for axis in stage.leaf_iter_vars if axis.iter_type in (axis.DataPar, axis.CommReduce)]
+        tags = ["blockIdx.x", "threadIdx.x", "threadIdx.y", "vthread"] if at_root else ["threadIdx.x", "threadIdx.y"]
+        for axis in rng.sample(free, min(len(free), rng.randint(0, 3))):
+            if tags:
+                stage.bind(axis, te.thread_axis(tags.pop(rng.randrange(len(tags)))))
+        if not at_root and constant and rng.random() < 0.4:
+            stage.set_scope("shared")
+
+
+# What kernels of a GPU do not have; the same schedule runs on the others.
+NOT_ON_GPUS = (
+    "memory of a thread or block needs a constant size",
+    "shared memory is filled where not all threads of a block come",
+    "its extent is not known before the launch",
+)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_schedules_of_threads(part, monkeypatch):
+    monkeypatch.setenv("AIPU_CUDA", "emulate")
+    ran = 0
+    for seed in range(part, int(os.environ.get("AIPU_FUZZ_SEEDS", "160")) // 2, 4):
+        rng, A, tensors, arrays = random_case(1000 + seed)
+        out = tensors[-1]
+        s = random_schedule(rng, A, tensors, out)
+        for stage in inlined_parents(s):
+            stage.compute_root()
+        random_threads(rng, s, A.shape[0].node == "IntImm")
+        lowered = aipu.lower(s, [A, out]).script()
+        for target in ("interpreter", "cuda"):
+            result = np.full(arrays[out].shape, 77, "int32")
+            try:
+                built = aipu.build(s, [A, out], target)
+            except aipu.TVMError as error:
+                assert target == "cuda" and any(text in str(error) for text in NOT_ON_GPUS), f"{seed}: {error}"
+                continue
+            device = aipu.device(target if target == "cuda" else "cpu", 0)
+            moved = [aipu.nd.array(a, device) for a in (arrays[A], result)]
+            built(*moved)
+            ran += target == "cuda"
+            np.testing.assert_array_equal(moved[1].numpy(), arrays[out], err_msg=f"{target} seed {seed}\n{lowered}")
+    assert ran > 8
 
 
 def test_vectorized_loops_are_vectors():

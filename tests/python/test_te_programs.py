@@ -157,6 +157,27 @@ def test_predicate_on_a_thread_of_the_producer(target):
     np.testing.assert_allclose(y.numpy(), x.sum(1) + 2, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("scope", ["shared", "local"])
+def test_threads_fill_rows_of_sums(target, scope):
+    """In memory of the block each thread its part, in memory of its own each thread all."""
+    a = te.placeholder((4, 6, 5), name="a")
+    k = te.reduce_axis((0, 5), "k")
+    b = te.compute((4, 6), lambda i, j: te.sum(a[i, j, k], axis=k), name="b")
+    c = te.compute((4, 6), lambda i, j: b[i, j] + b[i, 5 - j], name="c")
+    s = te.create_schedule(c.op)
+    s[b].set_scope(scope)
+    thread = te.thread_axis("threadIdx.y")
+    s[c].bind(c.op.axis[0], te.thread_axis("blockIdx.x" if scope == "shared" else "threadIdx.x"))
+    s[c].bind(c.op.axis[1], thread)
+    s[b].compute_at(s[c], c.op.axis[0])
+    s[b].bind(b.op.axis[1], thread)
+    device = tvm.device(target, 0)
+    x, y = random(4, 6, 5), tvm.nd.array(np.zeros((4, 6), "float32"), device)
+    tvm.build(s, [a, c], target)(tvm.nd.array(x, device), y)
+    np.testing.assert_allclose(y.numpy(), x.sum(2) + x.sum(2)[:, ::-1], rtol=1e-5, atol=1e-5)
+
+
 def test_attributes_of_axes():
     a = te.placeholder((32,), name="a")
     b = te.compute((32,), lambda i: a[i] + 1, name="b")
