@@ -222,15 +222,25 @@ def step_rows(
             finish_row(s, b + row, h_new, old, h_next + (row * width + j), lengths, y, j, steps, y_strides, lane_mask)
 
 
-def round_state(h, rounded, first, last, batches, blocks, hidden):
-    """A TEC's blocks of h as uint8 over the range of all of h and 0, in floats."""
+def runs_at(s, b, lengths):
+    """Whether sequence b has step s; all have what is before the first one."""
+    if HAS_LENGTHS:
+        return s < S.max(S.i32(lengths[0][b]), 0)
+    return True
+
+
+def round_state(s, h, rounded, first, last, lengths, batches, blocks, hidden):
+    """A TEC's blocks of h as uint8 over the range of all of h and 0, in floats. Sequences that ended before the last
+    step count no more."""
     low = vector(0)
     high = vector(0)
-    for at in range(batches * blocks):
-        lane_mask = S.tail_mask(S.min(hidden - at % blocks * VL, VL), VL)
-        values = S.vload(h + at * VL, lanes=VL, mask=lane_mask)
-        low = S.minimum(low, values)
-        high = S.maximum(high, values)
+    for b in range(batches):
+        if runs_at(s - 1, b, lengths):
+            for k in range(blocks):
+                lane_mask = S.tail_mask(S.min(hidden - k * VL, VL), VL)
+                values = S.vload(h + (b * blocks + k) * VL, lanes=VL, mask=lane_mask)
+                low = S.minimum(low, values)
+                high = S.maximum(high, values)
     scale = (S.vrpmax(high)[0] - S.vrpmin(low)[0]) / S.cast(255, ACC)
     if scale == S.cast(0, ACC):
         scale = S.cast(1, ACC)
@@ -350,7 +360,7 @@ def recurrent(
         for s in range(sizes.steps):
             if ROUNDS_STATE:
                 h = state + s % 2 * plane
-                round_state(h, state + 3 * plane, first, last, sizes.batches, blocks, sizes.hidden)
+                round_state(s, h, state + 3 * plane, first, last, lengths, sizes.batches, blocks, sizes.hidden)
                 S.barrier()
             for phase in S.unroll(2 if KIND == "GRU" and not LINEAR_BEFORE_RESET else 1):
                 for q in range(first, last):

@@ -373,22 +373,25 @@ def test_dynamically_quantized_lstm(tmp_path, random, family):
     b = floats(random, 1, 8 * hidden)
     w_scale, r_scale = abs(floats(random, 1, 4 * hidden)) / 100, np.array([0.004], F32)
     w_zero, r_zero = np.zeros((1, 4 * hidden), np.int8), np.array([2], np.int8)
-    rounded = dynamically_rounded(x)
-    h, c = np.zeros((batch, hidden)), np.zeros((batch, hidden))
-    outputs = []
-    for step in rounded:
-        products = dynamically_rounded(h) @ dequantize(r[0], r_scale, r_zero)
-        gates = step @ dequantize(w[0], w_scale[0], w_zero[0]) + products
-        i, o, f, g = np.split(gates + b[0, : 4 * hidden] + b[0, 4 * hidden :], 4, -1)
-        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-        h = sigmoid(o) * np.tanh(c)
-        outputs.append(h)
-    operands = [x, w, r, b, None, None, None, None, w_scale, w_zero, r_scale, r_zero]
-    y = np.array(outputs, F32)[:, None]
-    fixed = [1, 2, 3, 8, 9, 10, 11]
-    family.add(
-        "DynamicQuantizeLSTM", operands, [y, y[-1], c[None].astype(F32)], constants=fixed, tolerance=1e-4, hidden_size=5
-    )
+    for lengths in (None, np.array([1, 3], np.int32)):
+        # Neither steps that no sequence has nor sequences that ended count in the ranges.
+        last = steps if lengths is None else lengths.max()
+        rounded = dynamically_rounded(x[:last])
+        h, c = np.zeros((batch, hidden)), np.zeros((batch, hidden))
+        y = np.zeros((steps, 1, batch, hidden), F32)
+        for k, step in enumerate(rounded):
+            has = np.ones(batch, bool) if lengths is None else k < lengths
+            before = h if lengths is None else np.where((k - 1 < lengths)[:, None], h, 0)
+            products = dynamically_rounded(before) @ dequantize(r[0], r_scale, r_zero)
+            gates = step @ dequantize(w[0], w_scale[0], w_zero[0]) + products
+            i, o, f, g = np.split(gates + b[0, : 4 * hidden] + b[0, 4 * hidden :], 4, -1)
+            c = np.where(has[:, None], sigmoid(f) * c + sigmoid(i) * np.tanh(g), c)
+            h = np.where(has[:, None], sigmoid(o) * np.tanh(c), h)
+            y[k, 0] = h * has[:, None]
+        operands = [x, w, r, b, lengths, None, None, None, w_scale, w_zero, r_scale, r_zero]
+        results = [y, h[None].astype(F32), c[None].astype(F32)]
+        fixed = [1, 2, 3, 8, 9, 10, 11]
+        family.add("DynamicQuantizeLSTM", operands, results, constants=fixed, tolerance=2e-5, hidden_size=5)
     family.check(tmp_path)
 
 

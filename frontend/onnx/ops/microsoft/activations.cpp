@@ -41,4 +41,16 @@ void bias_add(OpContext& c) {
   c.emit_output("Add", {}, {add(c, c.input(0), c.input(1)), c.input(2)});
 }
 
+// The bias broadcasts as NumPy's would; axes from `axis` on are one.
+void bias_softmax(OpContext& c) {
+  c.expect_inputs(2, 2);
+  c.ignore("is_inner_broadcast");
+  if (!c.ok()) return;
+  const ValueId sum = add(c, c.input(0), c.input(1));
+  const int64_t axis = c.take_axis("axis", 1, c.rank(sum));
+  if (axis == c.rank(sum) - 1) return c.emit_output("Softmax", {{"axis", axis}}, {sum});
+  const ValueId rows = c.emit("Softmax", {{"axis", int64_t{1}}}, {c.emit("Flatten", {{"axis", axis}}, {sum})});
+  c.emit_output("Reshape", {}, {rows, c.shape_of(sum)});
+}
+
 }  // namespace aipu::frontend::microsoft

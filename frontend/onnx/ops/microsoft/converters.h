@@ -12,6 +12,8 @@ void fused_gemm(OpContext& c);
 void fused_conv(OpContext& c);
 void nhwc_max_pool(OpContext& c);
 void conv_transpose_with_dynamic_pads(OpContext& c);
+void nhwc_conv(OpContext& c);
+void gemm_fast_gelu(OpContext& c);
 
 // activations.cpp
 void gelu(OpContext& c);
@@ -20,6 +22,7 @@ void fast_gelu(OpContext& c);
 void quick_gelu(OpContext& c);
 void bias_split_gelu(OpContext& c);
 void bias_add(OpContext& c);
+void bias_softmax(OpContext& c);
 
 // normalization.cpp; the first is of ONNX's domain
 void simplified_layer_normalization(OpContext& c);
@@ -36,6 +39,25 @@ void multi_head_attention(OpContext& c);
 // group_query_attention.cpp
 void group_query_attention(OpContext& c);
 void rotary_embedding(OpContext& c);
+void multimodal_rotary_embedding(OpContext& c);
+
+// gates.cpp
+void gated_add(OpContext& c);
+void gated_rms_norm(OpContext& c);
+void branchwise_rms_norm(OpContext& c);
+void scaled_silu(OpContext& c);
+void linear_attention_gate(OpContext& c);
+
+// integers.cpp
+void matmul_integer16(OpContext& c);
+void mul_integer(OpContext& c);
+void reduce_sum_integer(OpContext& c);
+void is_all_finite(OpContext& c);
+
+// spectra.cpp
+void rfft(OpContext& c);
+void irfft(OpContext& c);
+void complex_mul(OpContext& c);
 
 // quantized.cpp: integer products and block-wise weights
 void matmul_integer_to_float(OpContext& c);
@@ -64,6 +86,8 @@ void unique(OpContext& c);
 void crop_and_resize(OpContext& c);
 void ngram_repeat_block(OpContext& c);
 void cdist(OpContext& c);
+void inverse(OpContext& c);
+void unfold_tensor(OpContext& c);
 
 // text.cpp
 void tokenizer(OpContext& c);

@@ -134,6 +134,58 @@ void group_query_attention(OpContext& c) {
   c.set_output(0, scaled_attention(c, core));
 }
 
+namespace {
+
+// The cosines or sines of three positions at once (time, height, width), [3, batch, length], of which each column has
+// one: in sections, or in turn (time, height, width, time, ...) as long as the sections last, and time behind.
+ValueId multimodal_turns(OpContext& c, ValueId cache, ValueId positions, const std::vector<int64_t>& sections,
+                         bool in_turn, bool heads_first) {
+  const int64_t half = rotated_elements(c, cache) / 2;
+  const ValueId rows = c.emit("Gather", {{"axis", int64_t{0}}, {"from_start", int64_t{1}}}, {cache, positions});
+  ValueId chosen = c.squeeze(slice(c, rows, 0, 0, 1), {0});
+  for (int64_t k = 1; k < 3; ++k) {
+    std::vector<uint8_t> own(static_cast<size_t>(half));
+    const int64_t begin = sections[0] + (k == 2 ? sections[1] : 0), count = sections[static_cast<size_t>(k)];
+    for (int64_t column = 0; column < half; ++column) {
+      own[static_cast<size_t>(column)] =
+          in_turn ? column % 3 == k && column < count * 3 : column >= begin && column < begin + count;
+    }
+    const ValueId mask = c.constant(graph::Constant::of<uint8_t>(DType::kBool, {half}, own));
+    chosen = where(c, mask, c.squeeze(slice(c, rows, 0, k, k + 1), {0}), chosen);
+  }
+  return c.unsqueeze(chosen, {heads_first ? 1 : 2});
+}
+
+}  // namespace
+
+void multimodal_rotary_embedding(OpContext& c) {
+  c.expect_inputs(4, 4);
+  const auto sections = c.take_ints("mrope_section").value_or(std::vector<int64_t>());
+  const int64_t layout = c.take_int("mrope_layout", 0);
+  const bool interleaved = c.take_int("interleaved", 0) != 0;
+  const int64_t heads = c.take_int("num_heads", 0);
+  const double scale = c.take_float("scale", 1);
+  c.ignore("rotary_embedding_dim");
+  c.ignore("is_packed_batching");  // the positions say all there is to say
+  if (!c.ok()) return;
+  ValueId x = c.input(0);
+  const int rank = c.rank(x);
+  if ((rank != 3 && rank != 4) || c.rank(c.input(1)) != 3)
+    return c.fail_invalid(str_cat("takes an input of rank 3 or 4 and positions of rank 3, found ", c.type(x).text(),
+                                  " and ", c.type(c.input(1)).text()));
+  const int64_t rotated = rotated_elements(c, c.input(2));
+  if (!c.ok()) return;
+  if (sections.size() != 3 || sections[0] + sections[1] + sections[2] != rotated / 2)
+    return c.fail_invalid(str_cat("mrope_section must be three numbers whose sum is ", rotated / 2));
+  if (layout != 0 && layout != 1) return c.fail_invalid(str_cat("mrope_layout is ", layout));
+  if (rank == 3) x = heads > 0 ? split_heads(c, x, heads) : reshape(c, x, {0, 0, -1, rotated});
+  const ValueId cosine = multimodal_turns(c, c.input(2), c.input(1), sections, layout == 1, rank == 4);
+  const ValueId sine = multimodal_turns(c, c.input(3), c.input(1), sections, layout == 1, rank == 4);
+  ValueId y = scaled(c, rotate_pairs(c, x, cosine, sine, rotated, interleaved), scale);
+  if (rank == 3) y = reshape(c, y, {0, 0, -1});
+  c.set_output(0, y);
+}
+
 void rotary_embedding(OpContext& c) {
   c.expect_inputs(4, 4);
   const bool interleaved = c.take_int("interleaved", 0) != 0;

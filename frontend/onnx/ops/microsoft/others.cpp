@@ -1,5 +1,6 @@
 // Operators that move or pick elements.
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "frontend/onnx/ops/compose.h"
@@ -125,6 +126,33 @@ void cdist(OpContext& c) {
   const ValueId apart = subtract(c, c.unsqueeze(a, {1}), c.unsqueeze(b, {0}));
   const char* const norm = metric == "euclidean" ? "ReduceL2" : "ReduceSumSquare";
   c.emit_output(norm, {{"keepdims", int64_t{0}}}, {apart, c.int64s({2})});
+}
+
+// Its record has the domain in its name.
+void inverse(OpContext& c) {
+  c.expect_inputs(1, 1);
+  c.emit_output("com.microsoft::Inverse", {}, {c.input(0)});
+}
+
+// Windows of `size` elements along an axis, `step` apart; what they hold is the last axis of the result.
+void unfold_tensor(OpContext& c) {
+  c.expect_inputs(1, 1);
+  const ValueId x = c.input(0);
+  const int64_t size = c.take_int("size", 0), step = c.take_int("step", 1);
+  if (!c.ok()) return;
+  const int64_t axis = c.take_axis("dim", -1, c.rank(x));
+  if (c.ok() && (size < 1 || step < 1)) return c.fail_invalid(str_cat("size is ", size, ", step is ", step));
+  const ValueId end = c.emit("Sub", {}, {c.squeeze(c.size_of(x, axis), {0}), c.int64_scalar(size - 1)});
+  const ValueId starts = c.emit("Range", {}, {c.int64_scalar(0), end, c.int64_scalar(step)});
+  std::vector<int64_t> within(static_cast<size_t>(size));
+  std::iota(within.begin(), within.end(), 0);
+  const ValueId windows = gather(c, x, add(c, c.unsqueeze(starts, {1}), c.int64s(within)), axis);
+  std::vector<int64_t> permutation;
+  for (int64_t k = 0; k <= c.rank(x); ++k) {
+    if (k != axis + 1) permutation.push_back(k);
+  }
+  permutation.push_back(axis + 1);
+  c.set_output(0, c.transpose(windows, permutation));
 }
 
 }  // namespace aipu::frontend::microsoft

@@ -79,7 +79,14 @@ void dynamic_quantize_lstm(OpContext& c) {
     const ValueId centred = subtract(c, c.cast(c.input(value), DType::kF32), zero);
     return c.transpose(multiply(c, centred, per_direction(c.input(scale))), {0, 2, 1});
   };
-  const DynamicallyQuantized x = dynamically_quantized(c, c.input(0));
+  ValueId given = c.input(0);
+  if (c.has_input(4)) {
+    // Steps that no sequence has don't count in the range of the input.
+    const ValueId longest = c.cast(c.emit("ReduceMax", {{"keepdims", int64_t{0}}}, {c.input(4)}), DType::kI64);
+    const ValueId counts = c.emit("Less", {}, {positions_along(c, given, 0), longest});
+    given = where(c, c.unsqueeze(counts, {1, 2}), given, c.scalar(c.dtype(given), 0));
+  }
+  const DynamicallyQuantized x = dynamically_quantized(c, given);
   const ValueId rounded = dequantized(c, x.value, x.scale, x.zero);
   std::vector<ValueId> operands{rounded, weights(1, 8), weights(2, 10)};
   for (size_t i = 3; i < 8; ++i) operands.push_back(c.input(i));

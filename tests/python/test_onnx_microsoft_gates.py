@@ -1,0 +1,185 @@
+"""Operators of com.microsoft for gates, integers, complex numbers and multimodal positions, against NumPy."""
+
+import aipu
+import numpy as np
+import pytest
+from onnx_family import Family
+from onnx_text import node, write_model
+
+F32 = np.float32
+
+
+@pytest.fixture
+def random():
+    return np.random.default_rng(29)
+
+
+@pytest.fixture
+def family():
+    return Family(opset=18, domain="com.microsoft")
+
+
+def floats(random, *shape):
+    return random.standard_normal(shape).astype(F32)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def rms_norm(x, epsilon=1e-5):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + epsilon)
+
+
+def test_gates(tmp_path, random, family):
+    x, y, gate = floats(random, 2, 5, 12), floats(random, 2, 5, 12), floats(random, 2, 5, 1)
+    family.add("GatedAdd", [x, y, gate], x + y * gate)
+    family.add("ScaledSiLU", [x], 1.5 * x * sigmoid(1.5 * x), alpha=1.5)
+    family.add("ScaledSiLU", [x, F32(2)], 2 * x * sigmoid(2 * x), alpha=1.5)
+    a, b, bias, scale = floats(random, 2, 5, 3), floats(random, 2, 5, 3), floats(random, 3), -abs(floats(random, 3))
+    decay = scale * np.log1p(np.exp(a + bias))
+    family.add("LinearAttentionGate", [a, bias, scale, b], [decay, sigmoid(b)])
+    family.add("LinearAttentionGate", [a.astype(np.float16), bias, scale], decay.astype(np.float16), tolerance=1e-3)
+    scale = floats(random, 4)
+    grouped = rms_norm(x.reshape(2, 5, 3, 4)) * scale
+    family.add("GatedRMSNorm", [x, scale, y], grouped.reshape(x.shape) * y * sigmoid(y))
+    grouped = rms_norm(x.reshape(2, 5, 3, 4), 0.1) * scale
+    found = grouped.reshape(x.shape) * sigmoid(y)
+    family.add("GatedRMSNorm", [x, scale, y], found, activation="sigmoid", epsilon=0.1)
+    scales = floats(random, 12)
+    found = (rms_norm(x.reshape(2, 5, 3, 4)) * scales.reshape(3, 4)).reshape(x.shape)
+    family.add("BranchwiseRMSNorm", [x, scales], found, num_branches=3)
+    family.add("BranchwiseRMSNorm", [x.reshape(2, 5, 3, 4), scales.reshape(3, 4)], found.reshape(2, 5, 3, 4))
+    family.add("BranchwiseRMSNorm", [x, scales], rms_norm(x) * scales)
+    family.add("BranchwiseRMSNorm", [x], rms_norm(x))
+    family.check(tmp_path)
+
+
+def test_integers(tmp_path, random, family):
+    a = random.integers(-300, 300, (2, 3, 4)).astype(np.int16)
+    b = random.integers(0, 300, (4, 5)).astype(np.uint16)
+    family.add("MatMulInteger16", [a, b], a.astype(np.int32) @ b.astype(np.int32))
+    family.add("MatMulInteger16", [b.T, b], b.T.astype(np.uint32) @ b.astype(np.uint32))
+    x, y = random.integers(0, 255, (2, 3)).astype(np.uint8), random.integers(0, 255, (3,)).astype(np.uint8)
+    zeros = np.array(200, np.uint8), np.array(3, np.uint8)
+    family.add("MulInteger", [x, zeros[0], y, zeros[1]], (x.astype(np.int32) - 200) * (y.astype(np.int32) - 3))
+    family.add("MulInteger", [x, None, y], x.astype(np.int32) * y)
+    family.add("ReduceSumInteger", [x], x.sum(1, keepdims=True).astype(np.uint32), axes=[1], keepdims=1)
+    signed = x.astype(np.int8)
+    family.add("ReduceSumInteger", [signed], signed.sum(0).astype(np.int32), axes=[0], keepdims=0)
+    good = floats(random, 3, 4)
+    endless, none = good.copy(), good.copy()
+    endless[1, 2], none[0, 3] = -np.inf, np.nan
+    for operands, wanted in [([good, good[0]], (1, 1, 1)), ([good, endless], (0, 1, 0)), ([none, good], (0, 0, 1))]:
+        family.add("IsAllFinite", operands, np.array(bool(wanted[0])))
+        family.add("IsAllFinite", operands, np.array(bool(wanted[1])), isnan_only=1)
+        family.add("IsAllFinite", operands, np.array(bool(wanted[2])), isinf_only=1)
+    family.check(tmp_path)
+
+
+def pairs(z):
+    return np.stack([z.real, z.imag], -1).astype(F32)
+
+
+def test_complex_numbers(tmp_path, random, family):
+    a, b = floats(random, 2, 1, 5, 2), floats(random, 3, 5, 2)
+    left, right = a[..., 0] + 1j * a[..., 1], b[..., 0] + 1j * b[..., 1]
+    family.add("ComplexMul", [a, b], pairs(left * right))
+    family.add("ComplexMulConj", [a, b], pairs(left * right.conj()))
+    x = floats(random, 3, 6, 8)
+    for axes in (1, 2):
+        spectrum = pairs(np.fft.rfftn(x, axes=range(-axes, 0)))
+        family.add("Rfft", [x], spectrum, signal_ndim=axes)
+        family.add("Irfft", [spectrum], x, signal_ndim=axes)
+    family.check(tmp_path)
+
+
+def test_products_and_windows(tmp_path, random, family):
+    x, w, bias = floats(random, 4, 6), floats(random, 6, 5), floats(random, 5)
+    z = x @ w + bias
+    y = z / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z**3)))
+    family.add("GemmFastGelu", [x, w, bias], y, constants=[1])
+    product = np.maximum(2 * x @ w, 0)
+    family.add("FusedMatMulActivation", [x, w.T], product, transB=1, alpha=2.0, activation="Relu")
+    e = np.exp(x @ w - (x @ w).max(0))
+    family.add("FusedMatMulActivation", [x, w], e / e.sum(0), activation="Softmax", activation_axis=0)
+    image, kernel = floats(random, 2, 5, 5, 3), floats(random, 4, 3, 1, 1)
+    y = image @ kernel[:, :, 0, 0].T
+    family.add("NhwcConv", [image, kernel, np.ones(4, F32)], y + 1, constants=[1, 2])
+    found = np.maximum(y + 1 + y, 0)
+    operands = [image, kernel, np.ones(4, F32), y]
+    family.add("NhwcFusedConv", operands, found, constants=[1, 2], activation="Relu", kernel_shape=[1, 1])
+    scores, mask = floats(random, 2, 3, 4, 5), floats(random, 2, 1, 1, 5)
+    e = np.exp(scores + mask)
+    family.add("BiasSoftmax", [scores, mask], e / e.sum(-1, keepdims=True), axis=3, is_inner_broadcast=1)
+    both = e.sum((-2, -1), keepdims=True)
+    family.add("BiasSoftmax", [scores, mask], e / both, axis=2, is_inner_broadcast=1)
+    x = floats(random, 2, 7, 3)
+    windows = np.lib.stride_tricks.sliding_window_view(x, 3, axis=1)[:, ::2]
+    family.add("UnfoldTensor", [x], windows, dim=1, size=3, step=2)
+    family.add("UnfoldTensor", [x], windows, symbols=[0], dim=-2, size=3, step=2)
+    family.check(tmp_path)
+
+
+def test_convolutions_with_pads_that_only_a_run_knows(tmp_path, random, family):
+    """Against the same node with constant pads."""
+    x, w, bias = floats(random, 2, 3, 4, 5), floats(random, 3, 2, 3, 3), floats(random, 2)
+    whole = np.zeros((2, 2, 9, 11), F32)
+    for i in range(4):
+        for j in range(5):
+            whole[:, :, 2 * i : 2 * i + 3, 2 * j : 2 * j + 3] += np.einsum("nc,cokl->nokl", x[:, :, i, j], w)
+    for pads in ([0, 1, 1, 2], [1, 0, 0, 0]):
+        y = whole[:, :, pads[0] : 9 - pads[2], pads[1] : 11 - pads[3]] + bias[:, None, None]
+        for places in ([1, 2, 3], [1, 3]):
+            operands = [x, w, np.array(pads), bias]
+            family.add("ConvTransposeWithDynamicPads", operands, y, constants=places, strides=[2, 2])
+    family.add("ConvTransposeWithDynamicPads", [x, w, np.array([0] * 4)], whole, constants=[1], strides=[2, 2])
+    around = np.pad(whole, ((0, 0), (0, 0), (0, 1), (2, 0))) + bias[:, None, None]
+    operands = [x, w, np.array([0, -2, -1, 0]), bias]
+    family.add("ConvTransposeWithDynamicPads", operands, around, constants=[1], strides=[2, 2])
+    for target in ("host", "X2_1204"):
+        family.check(tmp_path, target=target)
+
+
+@pytest.mark.parametrize("layout", [0, 1])
+def test_positions_in_time_and_image(tmp_path, random, family, layout):
+    batch, heads, length, size, sections = 2, 3, 4, 20, [5, 3, 2]
+    half = size // 2
+    cosine, sine = floats(random, 30, half), floats(random, 30, half)
+    positions = random.integers(0, 30, (3, batch, length))
+    if layout == 0:
+        stream = np.repeat(np.arange(3), sections)
+    else:
+        stream = np.zeros(half, int)
+        for k in (1, 2):
+            stream[k : sections[k] * 3 : 3] = k
+    x = floats(random, batch, heads, length, size)
+    c, s = (np.stack([t[positions[k], i] for i, k in enumerate(stream)], -1)[:, None] for t in (cosine, sine))
+    real, imaginary = x[..., :half], x[..., half:]
+    y = np.concatenate([real * c - imaginary * s, imaginary * c + real * s], -1)
+    options = {"mrope_section": sections, "mrope_layout": layout}
+    family.add("MRotaryEmbedding", [x, positions, cosine, sine], y, **options)
+    flat = [value.transpose(0, 2, 1, 3).reshape(batch, length, -1) for value in (x, y)]
+    family.add("MRotaryEmbedding", [flat[0], positions, cosine, sine], flat[1], num_heads=heads, **options)
+    real, imaginary = x[..., ::2], x[..., 1::2]
+    y = np.stack([real * c - imaginary * s, imaginary * c + real * s], -1).reshape(x.shape)
+    family.add("MRotaryEmbedding", [x, positions, cosine, sine], y, interleaved=1, **options)
+    family.check(tmp_path)
+
+
+REFUSED = [
+    ("MRotaryEmbedding", [(1, 2, 3, 8), (3, 1, 3), (9, 4), (9, 4)], {"mrope_section": [1, 1, 1]}, "whose sum is 4"),
+    ("Rfft", [(3, 4)], {"signal_ndim": 3}, "signal_ndim is 3"),
+    ("Rfft", [(3, 4)], {"onesided": 0}, "onesided = 0 is not supported"),
+    ("UnfoldTensor", [(3, 4)], {"size": 0}, "size is 0"),
+    ("GatedAdd", [(2, 4), (2, 4), (2, 3), (3, 1)], {}, "gate_weight is not supported"),
+]
+
+
+@pytest.mark.parametrize(("op", "shapes", "attributes", "message"), REFUSED)
+def test_what_is_refused(tmp_path, op, shapes, attributes, message):
+    inputs = [(f"x{i}", "int64" if i == 1 and len(shape) == 3 else "float32", shape) for i, shape in enumerate(shapes)]
+    bad = node(op, [name for name, *_ in inputs], ["y"], "com.microsoft", **attributes)
+    write_model(tmp_path / "m.onnx", [bad], inputs, [("y", "float32", (1,))])
+    with pytest.raises((ValueError, RuntimeError), match=message):
+        aipu.build(tmp_path / "m.onnx", tmp_path / "m.aipu.bin")
