@@ -275,9 +275,10 @@ std::string facts(const Target& target) {
                                                ", dot products of bytes of one sign", ", dot products of bytes"};
   std::string text = fmt::format("{}: {}\n", target.name, target.description);
   text += fmt::format("  code      {} for {}, run by {}\n", target.codegen, target.machine, target.backend);
-  text += fmt::format("  vectors   {} registers of {} bits{}{}{}\n", target.vector_registers, target.vector_bits,
-                      target.native_fma ? ", fma" : "", kDots[static_cast<size_t>(target.dot_products)],
-                      target.bf16_dot_products ? " and of bfloat16" : "");
+  text +=
+      fmt::format("  vectors   {} registers of {} bits{}{}{}{}\n", target.vector_registers, target.vector_bits,
+                  target.native_fma ? ", fma" : "", kDots[static_cast<size_t>(target.dot_products)],
+                  target.bf16_dot_products ? " and of bfloat16" : "", target.f16_dot_products ? " and of float16" : "");
   if (!target.types.empty()) text += fmt::format("  types     {}\n", joined(target.types, dtype_name));
   text += fmt::format("  memories  {}\n", joined(target.memories, memory_text));
   text += fmt::format("  engines   {}{}\n", joined(target.engines, engine_text),

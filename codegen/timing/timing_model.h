@@ -7,8 +7,8 @@
 // The model, deliberately simple (its figures belong to the target; those said here are X2_1204's, CostFigures):
 //  - A TEC issues a scalar and a vector instruction per cycle: a straight piece of code takes the larger of its scalar
 //    and vector cycles, plus its memory accesses. Every instruction on a native vector costs 1, except division (12),
-//    transcendental functions (16), horizontal reductions (4) and the like. Registers suffice, branches are not
-//    predicted (2 cycles), calls take 8.
+//    transcendental functions (16), horizontal reductions (4) and the like. Registers suffice, copies between them are
+//    not counted (a compiler renames most of them away), branches are not predicted (2 cycles), calls take 8.
 //  - Memory by scope, caches always hit: lsram and private 1, shared 2, global 4 cycles per access; strided, gathered
 //    and scattered ones 1 more for each lane.
 //  - DMA: 40 cycles to set up, 100 of latency, 16 bytes per cycle and TEC, 4 cycles per row. A TEC's transfers follow

@@ -191,7 +191,12 @@ Expression divide(Writer& w) {
 
 // Adding it to a float32 of less than 2^22 rounds to an integer, ties to even, and leaves that integer in the low bits.
 constexpr double kRoundingShift = 12582912;  // 1.5 * 2^23
-constexpr int64_t kRoundingShiftBits = 0x4B400000;
+static_assert((std::bit_cast<int32_t>(static_cast<float>(kRoundingShift)) & 0xFFFF) == 0);
+
+// What is added: the zero point too, where it is known and even, so that ties still go to even numbers.
+double rounding_shift(std::optional<double> zero) {
+  return kRoundingShift + (zero && std::fmod(*zero, 2) == 0 ? *zero : 0);
+}
 
 Expression quantize(Writer& w) {
   const DType to = w.stored_out();
@@ -203,17 +208,21 @@ Expression quantize(Writer& w) {
     const auto zero = w.has(2) ? w.scalar(2) : std::optional<double>(0);
     Expression least = Writer::constant(low - zero.value_or(0), DType::kF32),
                most = Writer::constant(high - zero.value_or(0), DType::kF32);
-    Expression offset = Writer::constant(static_cast<double>(kRoundingShiftBits) - zero.value_or(0), DType::kI32);
+    const double shift = rounding_shift(zero);
+    // What the bits that are kept, at most 16, lack then.
+    const double offset = kRoundingShift + zero.value_or(0) - shift;
+    Expression added = Writer::constant(offset, DType::kI32);
     if (!zero) {
       const Expression number = w.let(convert(w.in(2), w.type_in(2), DType::kF32));
       least = least - number;
       most = most - number;
-      offset = offset - convert(w.in(2), w.type_in(2), DType::kI32);
+      added = convert(w.in(2), w.type_in(2), DType::kI32);
     }
     // Clamped before it is rounded: the limits are integers. They are the second operands: a NaN becomes a number.
     value = call("min", call("max", value, least), most);
-    w.shifted = w.let(value + Writer::constant(kRoundingShift, DType::kF32));
-    return cast_to(call("reinterpret", w.shifted, Expression::atom("f\"int32x{VL}\"")) - offset, to);
+    w.shifted = w.let(value + Writer::constant(shift, DType::kF32));
+    const Expression bits = call("reinterpret", w.shifted, Expression::atom("f\"int32x{VL}\""));
+    return cast_to(zero && offset == 0 ? bits : bits + added, to);
   }
   value = call("rint", value);
   if (w.has(2)) value = value + convert(w.in(2), w.type_in(2), DType::kF32);
@@ -254,7 +263,7 @@ Expression dequantize(Writer& w) {
   const auto zero = w.has(2) ? w.scalar(2) : std::optional<double>(0);
   // What was rounded a moment ago need not become an integer and a float again.
   if (const Expression shifted = w.shifted_of(w.node().inputs[0]); shifted && w.type_out() == DType::kF32)
-    return (shifted - Writer::constant(kRoundingShift, DType::kF32)) * scale;
+    return (shifted - Writer::constant(rounding_shift(zero), DType::kF32)) * scale;
   Expression value = convert(w.in(0), w.type_in(0), DType::kI32);
   if (zero != 0.0) value = value - convert(w.in(2), w.type_in(2), DType::kI32);
   return convert(value, DType::kI32, w.type_out()) * scale;

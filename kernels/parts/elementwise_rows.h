@@ -107,7 +107,7 @@ class Writer {
     return Expression::atom(std::move(name));
   }
 
-  // Of QuantizeLinear: the variable that holds the rounded value, without the zero point, plus kRoundingShift.
+  // Of QuantizeLinear: the variable that holds the rounded value plus rounding_shift() of the zero point.
   struct Rounded {
     Expression shifted;
     std::string zero;  // text of the zero point

@@ -148,6 +148,8 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
     const DType stored = dtype == DType::kBool ? DType::kU8 : dtype;
     types.push_back({dsl::CapturedType{tir::Type::pointer_to(stored, 1, tir::Scope::kGlobal)}});
     modes.emplace_back(mode);
+    epilogue.modes.emplace_back(mode);
+    epilogue.types.push_back(stored);
     conversions.emplace_back(dtype == DType::kBool ? "mask" : compute_dtype(dtype) != dtype ? "float32" : "none");
     epilogue.extra_arguments.emplace_back(PointerArgument{context.value(value)});
   };
@@ -155,6 +157,8 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
   const auto add_number = [&](const FusedExpression::Number& number) {
     types.push_back(number_type(number));
     modes.emplace_back("number");
+    epilogue.modes.emplace_back("number");
+    epilogue.types.push_back(number.dtype);
     conversions.emplace_back("none");
     epilogue.extra_arguments.push_back(number_argument(number));
   };
@@ -192,6 +196,20 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
       .set("out_conversion", std::string(out == DType::kBool ? "mask" : "none"))
       .set_source("epilogue_compute", function.source("epilogue_compute"));
   return epilogue;
+}
+
+Result<std::vector<ValueId>> epilogue_operands(const SetupContext& context, const AnchorArithmetic& arithmetic) {
+  std::vector<NodeId> nodes;
+  for (const NodeId id : context.group().nodes) {
+    if (id != context.group().anchor) nodes.push_back(id);
+  }
+  std::vector<ValueId> operands;
+  if (!nodes.empty()) {
+    AIPU_ASSIGN_OR_RETURN(FusedExpression fused, fuse_expression(context.graph(), nodes, context.anchor().outputs[0]));
+    operands = std::move(fused.operands);
+  }
+  if (arithmetic.addend.valid()) operands.push_back(arithmetic.addend);
+  return operands;
 }
 
 void reuse_operand_memory(SetupContext& context, const Epilogue& epilogue, dsl::TemplateParams* params) {

@@ -23,6 +23,9 @@ struct Epilogue {
   std::vector<graph::ValueId> extras;
   std::vector<KernelArgument> extra_arguments;  // "extras": of the extras, then of the expression's numbers
   graph::ValueId result;                        // the value the group stores
+  // Of extra_arguments; numbers, which are arguments by themselves, have the mode "number".
+  std::vector<std::string> modes;
+  std::vector<DType> types;  // as stored
 };
 
 // What the anchor itself does to its accumulators before the fused neighbours see them: v = v * scale + addend *
@@ -44,6 +47,9 @@ std::string_view operand_mode(const graph::Shape& operand, const graph::Shape& s
 // `accumulator` is the dtype of the anchor's accumulators. The group's nodes other than the anchor are the epilogue.
 Result<Epilogue> bind_epilogue(SetupContext& context, graph::ValueId anchor_output, DType accumulator,
                                const AnchorArithmetic& arithmetic, dsl::TemplateParams* params);
+
+// The values that bind_epilogue() will find to be operands: its `extras`, and then the addend.
+Result<std::vector<graph::ValueId>> epilogue_operands(const SetupContext& context, const AnchorArithmetic& arithmetic);
 
 // Lets the output take over the memory of an operand that the epilogue reads element by element (a residual). For
 // templates that read such an element right before they store it, once. Call after bind_epilogue().

@@ -22,6 +22,8 @@ constexpr int kLeastLanes = 8;
 constexpr int64_t kSumBytes = 4;
 // Start and scale.
 constexpr int64_t kColumnConstants = 2;
+// Of an operand of the epilogue that is the same for all results, and of a column of another one; as in the template.
+constexpr int64_t kScalarBytes = 64, kColumnBytes = 8;
 constexpr int64_t kMostPixels = 128;
 // Of rows of pixels whose number is known when running.
 constexpr int64_t kOpenPixels = 48;
@@ -31,6 +33,8 @@ constexpr int64_t kBufferBytes = 64;
 constexpr double kChunkTurn = 160, kTileTurn = 8, kVectorTurn = 8, kResult = 13;
 // Counters and addresses of a step, beside one address per access.
 constexpr double kStepTurn = 4;
+// Of the call for tiles that are alike.
+constexpr double kRunTurn = 20;
 // Further numbers of blocks that are tried after the least one that fits.
 constexpr int kMoreBlocks = 4;
 
@@ -48,6 +52,10 @@ class Tiling {
     plan_.pool_bytes = target.lsram_bytes();
     width_ = axis_.out.constant();
     rows_ = (geometry.batch * geometry.axes[0].out * geometry.axes[1].out).constant();
+    const SpatialAxis &plane = geometry.axes[0], &line = geometry.axes[1];
+    line_stride_ = line.stride;
+    line_kernel_ = line.kernel;
+    if (plane.kernel == 1 && line.dilation == 1) height_out_ = line.out.constant().value_or(0);
     if (width_) width_ = std::max<int64_t>(*width_, 1);
   }
 
@@ -66,28 +74,35 @@ class Tiling {
         if (height_ == 0) continue;
         for (const int64_t pixels : segments()) {
           plan_.pixels = pixels;
-          choose_blocks();
+          for (const int64_t rows : rows_of_units()) {
+            plan_.rows = rows;
+            plan_.unit_lines = rows == 1 ? plan_.lines : (rows - 1) * line_stride_ + line_kernel_;
+            cut_unit();
+            choose_blocks();
+          }
         }
       }
     }
     if (best_cycles_ < 0) return std::nullopt;
     best_.text = fmt::format(
-        "segments of {} pixels x {} columns, register tiles of {} pixels x {} columns x {} taps, {} blocks of {} "
+        "segments of {} pixels x {} rows x {} columns, register tiles of {} pixels x {} columns x {} taps, {} blocks "
+        "of {} "
         "channels, weights in {} parts, {} of {} bytes of {}; a part computes {:.0f} cycles, moves {:.0f}",
-        best_.pixels, best_.panel(), best_.heights.front(), best_.columns, best_.taps, best_.blocks, best_.block,
-        best_.parts, bytes_of(best_), target_.lsram_bytes(), target_.memory(tir::Reach::kTec)->name, compute_,
-        transfer_);
+        best_.pixels, best_.rows, best_.panel(), best_.heights.front(), best_.columns, best_.taps, best_.blocks,
+        best_.block, best_.parts, bytes_of(best_), target_.lsram_bytes(), target_.memory(tir::Reach::kTec)->name,
+        compute_, transfer_);
     return best_;
   }
 
  private:
   // Columns of pixels that a register tile reads.
-  int64_t positions(int64_t height) const {
+  int64_t positions(int64_t height, int64_t split = 0) const {
     std::set<int64_t> columns;
     for (int64_t i = 0; i < height; ++i) {
       for (int64_t tap = 0; tap < plan_.taps; ++tap) columns.insert(i * plan_.stride + tap * plan_.dilation);
     }
-    return static_cast<int64_t>(columns.size());
+    const auto read = static_cast<int64_t>(columns.size());
+    return split == 0 ? read : positions(split) + positions(height - split);
   }
   // The sums, a vector of what is not held, and of weights and the pixels under a tap what is less.
   int64_t registers(int64_t height) const {
@@ -106,6 +121,49 @@ class Tiling {
       if (sizes.empty() || sizes.back() != equal) sizes.push_back(equal);
     }
     return sizes;
+  }
+
+  // Rows of results that a unit may have: all units have as many, and segments are equal.
+  std::vector<int64_t> rows_of_units() const {
+    std::vector<int64_t> counts = {1};
+    const bool shares = plan_.taps > 1 && width_ && *width_ % plan_.pixels == 0;
+    for (int64_t rows = 2; shares && rows <= height_out_ && rows * plan_.pixels <= kMostPixels; ++rows)
+      if (height_out_ % rows == 0) counts.push_back(rows);
+    return counts;
+  }
+
+  // The tiles of a unit's pixels, where all units are alike.
+  void cut_unit() {
+    plan_.runs.clear();
+    if (!width_ || *width_ % plan_.pixels != 0) return;
+    const int64_t pixels = plan_.pixels * plan_.rows;
+    const auto add = [&](int64_t height, int64_t first) {
+      const int64_t left = plan_.pixels - first % plan_.pixels, split = left < height ? left : 0;
+      PixelRun* last = plan_.runs.empty() ? nullptr : &plan_.runs.back();
+      const bool follows =
+          split == 0 && last != nullptr && last->split == 0 && last->height == height && first % plan_.pixels != 0;
+      if (follows) {
+        ++last->count;
+      } else {
+        plan_.runs.push_back({height, split, 1, first});
+      }
+    };
+    // Of rows that are shorter than two tiles the pixels follow each other; else each row has its own.
+    int64_t first = 0;
+    const int64_t high = std::min(height_, plan_.pixels);
+    const auto add_all = [&](int64_t count) {
+      const int64_t end = first + count, tiles = ceil_of(count, high), low = count / tiles;
+      for (int64_t higher = count - low * tiles; first < end; --higher) {
+        const int64_t height = low + (higher > 0 ? 1 : 0);
+        add(height, first);
+        first += height;
+      }
+    };
+    if (plan_.pixels < 2 * high) {
+      add_all(pixels);
+    } else {
+      for (int64_t row = 0; row < plan_.rows; ++row) add_all(plan_.pixels);
+    }
   }
 
   // Heights of the tiles that `pixels` are cut into.
@@ -145,75 +203,115 @@ class Tiling {
   }
 
   int64_t bytes_of(const StagedProduct& plan) const {
-    return kBuffers * (plan.x_capacity + plan.w_capacity) * element_bytes_ + plan.sum_capacity * kSumBytes +
-           kBuffers * plan.out_capacity * result_bytes_ +
-           kColumnConstants * rounded_up(plan.panel() * kSumBytes, kBufferBytes);
+    return (kBuffers * plan.x_capacity + plan.w_buffers * plan.w_capacity) * element_bytes_ +
+           plan.sum_capacity * kSumBytes + kBuffers * plan.out_capacity * (result_bytes_ + shape_.extra_bytes) +
+           kColumnConstants * rounded_up(plan.panel() * kSumBytes, kBufferBytes) +
+           shape_.column_extras * kColumnBytes * plan.panel() + shape_.scalar_extras * kScalarBytes;
   }
 
-  // Cycles of one part of a block for a segment of that many pixels.
-  double compute(int64_t pixels) const {
+  // Cycles of `count` register tiles, of one part of a block.
+  double compute_tiles(int64_t height, int64_t split, int64_t count) const {
     const double local = costs_.local_access, pair = is_floating(shape_.element) ? 3 : 1;
     const double steps = number(ceil_of(shape_.group_in * plan_.run, plan_.depth)) / number(plan_.blocks);
     const double tiles_of_part = number(plan_.vectors * tiles()) / number(plan_.parts);
     const double columns = number(plan_.columns);
-    double cycles = 0;
-    for (const auto& [height, count] : cut(pixels)) {
-      const auto loads = number(plan_.taps * plan_.columns + positions(height));
-      const double products = number(height * plan_.taps * plan_.columns), h = number(height);
-      const double folded = h * (columns - 1) * pair;
-      const double tile = steps * (std::max(products, loads + kStepTurn) + loads * local) + folded + kTileTurn;
-      const double folds = h * (number(tiles() - 1) * pair + kResult) + kVectorTurn;
-      const double vectors = number(plan_.vectors);
-      if (plan_.blocks == 1) {
-        // All tiles but the last one wait in memory.
-        const double waiting = h * 2 * local * number(tiles() - 1);
-        cycles += number(count) * (tiles_of_part * tile + vectors * (waiting + folds));
-      } else {
-        const double stored = vectors * (h * number(tiles()) * local + folds) / number(plan_.blocks * plan_.parts);
-        cycles += number(count) * (tiles_of_part * (tile + h * (1 + 2 * local)) + stored);
-      }
+    const auto loads = number(plan_.taps * plan_.columns + positions(height, split));
+    const double products = number(height * plan_.taps * plan_.columns), h = number(height);
+    // Of float16 the first turn takes one instruction.
+    const double first_turn = shape_.element == DType::kF16 ? (pair - 1) * columns / 2 : 0;
+    const double folded = plan_.columns == 1 ? 0 : h * ((columns - 1) * pair - first_turn);
+    const double tile = steps * (std::max(products, loads + kStepTurn) + loads * local) + folded + kTileTurn;
+    const double folds = h * (number(tiles() - 1) * pair + kResult) + kVectorTurn;
+    const double vectors = number(plan_.vectors);
+    if (plan_.blocks == 1) {
+      // All tiles but the last one wait in memory.
+      const double waiting = h * 2 * local * number(tiles() - 1);
+      return number(count) * (tiles_of_part * tile + vectors * (waiting + folds));
     }
-    const double copies = 1 + number(plan_.lines) / number(plan_.parts) + 1 / number(plan_.blocks * plan_.parts);
+    const double stored = vectors * (h * number(tiles()) * local + folds) / number(plan_.blocks * plan_.parts);
+    return number(count) * (tiles_of_part * (tile + h * (1 + 2 * local)) + stored);
+  }
+
+  // Of one part of a block for a unit, whose segments have that many pixels.
+  double compute(int64_t pixels) const {
+    double cycles = 0;
+    if (!plan_.runs.empty()) {
+      for (const PixelRun& run : plan_.runs) cycles += kRunTurn + compute_tiles(run.height, run.split, run.count);
+    } else {
+      for (const auto& [height, count] : cut(pixels)) cycles += kRunTurn + compute_tiles(height, 0, count);
+    }
+    const double of_unit = number(plan_.blocks * plan_.parts);
+    const double copies = 1 + number(plan_.unit_lines) / number(plan_.parts) + copies_of_results() / of_unit;
     return cycles + kChunkTurn + costs_.commands.dma_setup * copies;
   }
 
+  // Of a unit, results and what the epilogue reads beside them.
+  double copies_of_results() const {
+    const double rows = width_ && plan_.pixels == *width_ ? 1 : number(plan_.rows);
+    return rows * (shape_.extra_bytes > 0 ? 2 : 1);
+  }
+
   bool consider() {
+    // Weights that stay for all units of a panel are waited for when the next panel begins, if they have one buffer.
+    plan_.w_buffers = kBuffers;
+    bool fits = consider_buffers();
+    if (plan_.blocks == 1) {
+      plan_.w_buffers = 1;
+      fits = consider_buffers() || fits;
+    }
+    return fits;
+  }
+
+  bool consider_buffers() {
     const int64_t whole = kBufferBytes / element_bytes_;
     const int64_t span = (plan_.pixels - 1) * axis_.stride + (axis_.kernel - 1) * axis_.dilation + 1;
-    const int64_t x = span * plan_.lines * plan_.block;
+    const int64_t x = span * plan_.unit_lines * plan_.block;
     const int64_t steps = ceil_of(plan_.block * plan_.run, plan_.depth);
     const int64_t w = steps * plan_.vectors * tiles() / plan_.parts * plan_.taps * plan_.columns * plan_.depth;
     // A vector may be read that begins in x.
     plan_.x_capacity = rounded_up(x + plan_.depth, whole);
     plan_.w_capacity = rounded_up(w, whole);
-    const int64_t sums = plan_.blocks == 1 ? height_ * (tiles() - 1) : plan_.pixels * plan_.vectors * tiles();
-    const int64_t results = plan_.pixels * plan_.panel();
+    const int64_t sums =
+        plan_.blocks == 1 ? height_ * (tiles() - 1) : plan_.rows * plan_.pixels * plan_.vectors * tiles();
+    const int64_t results = plan_.rows * plan_.pixels * plan_.panel();
     plan_.sum_capacity = rounded_up(sums * plan_.lanes, kBufferBytes / kSumBytes);
-    plan_.out_capacity = rounded_up(results, kBufferBytes / result_bytes_);
+    plan_.out_capacity = rounded_up(results, kBufferBytes);
     if (bytes_of(plan_) > target_.lsram_bytes()) return false;
 
     const npu_timing::Figures& figures = costs_.commands;
     const double parts = number(plan_.parts), steps_of_unit = parts * number(plan_.blocks);
-    const double bytes =
-        number(element_bytes_) * (number(x) / parts + number(w)) + number(result_bytes_ * results) / steps_of_unit;
-    const double copies = number(plan_.lines) / parts + 1 + 1 / steps_of_unit;
-    const double rows = number(plan_.lines * span) / parts + 1 + number(plan_.pixels) / steps_of_unit;
-    const double transfer = std::max(figures.transfer_cycles(copies, rows, bytes),
-                                     bytes * std::max(1, target_.all_tecs()) / figures.global_bytes_per_cycle);
+    // Weights of a whole panel come once.
+    const int64_t panels = ceil_of(shape_.group_out, plan_.panel());
+    const double tecs = std::max(1, target_.all_tecs());
+    double panels_of_unit = 1, panels_of_tec = 1;
+    if (plan_.blocks == 1 && width_ && rows_) {
+      const double units = number(std::max<int64_t>(*rows_ / plan_.rows, 1) * ceil_of(*width_, plan_.pixels));
+      panels_of_tec = std::max(1.0, number(panels * shape_.groups) / tecs);
+      panels_of_unit = std::min(1.0, panels_of_tec / std::max(1.0, units * number(panels * shape_.groups) / tecs));
+    }
+    const double bytes = number(element_bytes_) * (number(x) / parts + number(w) * panels_of_unit) +
+                         number((result_bytes_ + shape_.extra_bytes) * results) / steps_of_unit;
+    const double copies = number(plan_.unit_lines) / parts + 1 + copies_of_results() / steps_of_unit;
+    const double rows = number(plan_.unit_lines * span) / parts + 1 + number(plan_.rows * plan_.pixels) / steps_of_unit;
+    const double transfer =
+        std::max(figures.transfer_cycles(copies, rows, bytes), bytes * tecs / figures.global_bytes_per_cycle);
     const double full = compute(plan_.pixels);
     double cycles = std::max(full, transfer) / number(plan_.pixels);
-    const int64_t panels = ceil_of(shape_.group_out, plan_.panel());
     double imbalance = 1;
     if (width_) {
       const int64_t segments = ceil_of(*width_, plan_.pixels);
       cycles = number(segments - 1) * std::max(full, transfer) + std::max(compute(last_segment()), transfer);
       if (rows_) {
-        const int64_t units = std::max<int64_t>(*rows_, 1) * segments * panels * shape_.groups;
-        const int64_t tecs = std::max(1, target_.all_tecs());
-        imbalance = number(rounded_up(units, tecs)) / number(units);
+        const int64_t units = std::max<int64_t>(*rows_ / plan_.rows, 1) * segments * panels * shape_.groups;
+        imbalance = number(rounded_up(units, std::max(1, target_.all_tecs()))) / number(units);
       }
     }
-    cycles *= number(panels * plan_.blocks * plan_.parts) * imbalance;
+    // Of a row of results, as units have different numbers of them.
+    cycles *= number(panels * plan_.blocks * plan_.parts) * imbalance / number(plan_.rows);
+    if (plan_.w_buffers == 1 && rows_) {
+      const double stall = figures.transfer_cycles(1, 1, number(element_bytes_ * w));
+      cycles += stall * panels_of_tec * tecs / number(std::max<int64_t>(*rows_, 1));
+    }
     if (best_cycles_ >= 0 && cycles >= best_cycles_) return true;
     best_cycles_ = cycles;
     compute_ = full;
@@ -223,7 +321,9 @@ class Tiling {
     best_.masked = is_floating(shape_.element) &&
                    (plan_.block * plan_.run % plan_.depth != 0 || rest * plan_.run % plan_.depth != 0);
     std::set<int64_t, std::greater<>> heights;
-    if (width_) {
+    if (!plan_.runs.empty()) {
+      for (const PixelRun& run : plan_.runs) heights.insert(run.height);
+    } else if (width_) {
       for (const int64_t pixels : {plan_.pixels, last_segment()})
         for (const auto& [height, count] : cut(pixels)) heights.insert(height);
     } else {
@@ -239,6 +339,8 @@ class Tiling {
   ProductShape shape_;
   StagedProduct plan_, best_;
   int64_t element_bytes_ = 1, result_bytes_ = 1, height_ = 1;
+  // Along the height of images; results only where the windows of several rows may lie side by side.
+  int64_t line_stride_ = 1, line_kernel_ = 1, height_out_ = 0;
   std::optional<int64_t> width_, rows_;
   double best_cycles_ = -1, compute_ = 0, transfer_ = 0;
 };
@@ -315,6 +417,19 @@ bool has_staged_products(const tir::Target& target, DType element) {
   }
 }
 
+Status describe_epilogue(const SetupContext& context, const AnchorArithmetic& arithmetic, ProductShape* shape) {
+  const graph::Graph& graph = context.graph();
+  shape->result = graph.type(stored_value(context)).dtype;
+  AIPU_ASSIGN_OR_RETURN(const std::vector<graph::ValueId> operands, epilogue_operands(context, arithmetic));
+  for (const graph::ValueId value : operands) {
+    const std::string_view mode = operand_mode(graph.type(value).shape, graph.type(context.anchor().outputs[0]).shape);
+    if (mode == "full") shape->extra_bytes += static_cast<int64_t>(dtype_bytes(graph.type(value).dtype));
+    shape->column_extras += mode == "column" ? 1 : 0;
+    shape->scalar_extras += mode == "scalar" ? 1 : 0;
+  }
+  return {};
+}
+
 std::optional<StagedProduct> plan_staged_product(const tir::Target& target, const SpatialGeometry& geometry,
                                                  const ProductShape& shape) {
   if (!has_staged_products(target, shape.element) || has_padding(geometry)) return std::nullopt;
@@ -366,6 +481,40 @@ graph::ConstantPtr pack_staged(const StagedProduct& plan, const ProductShape& sh
                                    std::move(fill));
 }
 
+namespace {
+
+void bind_runs(const StagedProduct& plan, dsl::TemplateParams* params) {
+  dsl::CapturedList runs;
+  std::set<std::pair<int64_t, int64_t>> texts;
+  for (const PixelRun& run : plan.runs) {
+    dsl::CapturedList numbers;
+    for (const int64_t n : {run.height, run.split, run.count, run.first}) numbers.push_back(dsl::Captured{n});
+    runs.push_back(dsl::Captured{std::move(numbers)});
+    texts.emplace(run.height, run.split);
+  }
+  const size_t count = plan.runs.empty() ? plan.heights.size() : texts.size();
+  params->set("RUNS", dsl::Captured{std::move(runs)}).set("TEXTS", static_cast<int64_t>(count));
+}
+
+// The epilogue's operands in local memory.
+void bind_own_extras(const Epilogue& epilogue, dsl::TemplateParams* params) {
+  dsl::CapturedList types;
+  std::vector<std::string> names;
+  std::vector<int64_t> bytes;
+  for (size_t e = 0; e < epilogue.modes.size(); ++e) {
+    const DType type = epilogue.types[e];
+    types.push_back({dsl::CapturedType{
+        epilogue.modes[e] == "number" ? tir::Type::scalar(type) : tir::Type::pointer_to(type, 1, tir::Scope::kLsram)}});
+    names.emplace_back(dtype_name(type));
+    bytes.push_back(static_cast<int64_t>(dtype_bytes(type)));
+  }
+  params->set("own_extra_types", dsl::Captured{std::move(types)})
+      .set("EXTRA_TYPES", std::move(names))
+      .set("EXTRA_BYTES", bytes);
+}
+
+}  // namespace
+
 Status launch_staged_product(SetupContext& context, const StagedProduct& plan, const SpatialGeometry& geometry,
                              const ProductShape& shape, const StagedOperands& operands,
                              const AnchorArithmetic& arithmetic) {
@@ -385,6 +534,9 @@ Status launch_staged_product(SetupContext& context, const StagedProduct& plan, c
       .set("DILATION", plan.dilation)
       .set("MASKED", plan.masked)
       .set("WHOLE", plan.blocks == 1)
+      .set("W_BUFFERS", plan.w_buffers)
+      .set("ROWS", plan.rows)
+      .set("RUN_PIXELS", plan.pixels)
       .set("POOL", plan.pool_bytes)
       .set("STAGING", static_cast<int64_t>(kBuffers))
       .set("start_types", pointer_types(operands.start ? 1 : 0, sum))
@@ -392,6 +544,8 @@ Status launch_staged_product(SetupContext& context, const StagedProduct& plan, c
       .set("PREFETCH", 0);
   AIPU_ASSIGN_OR_RETURN(Epilogue epilogue,
                         bind_epilogue(context, context.anchor().outputs[0], accumulator, arithmetic, &params));
+  bind_runs(plan, &params);
+  bind_own_extras(epilogue, &params);
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("staged_product.py", "staged_product", params));
   KernelArguments arguments;
   arguments.pointer("x", operands.x).pointer("weights", operands.weights);
@@ -403,6 +557,7 @@ Status launch_staged_product(SetupContext& context, const StagedProduct& plan, c
   arguments.record("blocks", {{"count", plan.blocks},
                               {"channels", plan.block},
                               {"lines", plan.lines},
+                              {"unit_lines", plan.unit_lines},
                               {"run", plan.run},
                               {"vectors", plan.vectors},
                               {"parts", plan.parts},
@@ -413,9 +568,10 @@ Status launch_staged_product(SetupContext& context, const StagedProduct& plan, c
   arguments.scalar("segment", plan.pixels);
   const Dim rows = geometry.batch * geometry.axes[0].out * geometry.axes[1].out;
   const int64_t panels = shape.groups * ceil_of(shape.group_out, plan.panel());
-  AIPU_RETURN_IF_ERROR(
-      context.launch(std::move(kernel), arguments,
-                     graph::max(rows * graph::ceildiv(geometry.axes[2].out, plan.pixels) * Dim(panels), 1)));
+  AIPU_RETURN_IF_ERROR(context.launch(
+      std::move(kernel), arguments,
+      graph::max(graph::ceildiv(rows, plan.rows) * graph::ceildiv(geometry.axes[2].out, plan.pixels) * Dim(panels),
+                 1)));
   context.note(plan.text);
   return {};
 }

@@ -18,12 +18,24 @@ struct ProductShape {
   int64_t channels = 1, groups = 1, group_in = 1, group_out = 1;
   DType element = DType::kI8;
   DType result = DType::kF32;  // what is stored
+  // The epilogue's operands: bytes per result of those that have an element for each, how many have one per column,
+  // and one for all.
+  int64_t extra_bytes = 0, column_extras = 0, scalar_extras = 0;
 };
+
+// Sets the result and the operands of the epilogue of the anchor's group.
+Status describe_epilogue(const SetupContext& context, const AnchorArithmetic& arithmetic, ProductShape* shape);
 
 // Where a weight lies in the operand that is packed, in elements: group * group + column * column + channel * channel +
 // tap * tap, taps counted through the window (kd, kh, kw).
 struct WeightStrides {
   int64_t group = 0, column = 1, channel = 1, tap = 0;
+};
+
+// `count` register tiles of `height` pixels from pixel `first` of a unit on. With a split that many pixels of a tile
+// end a row and the others begin the next one.
+struct PixelRun {
+  int64_t height = 1, split = 0, count = 1, first = 0;
 };
 
 struct StagedProduct {
@@ -34,10 +46,14 @@ struct StagedProduct {
   int64_t stride = 1, dilation = 1;  // within a register tile
   std::vector<int64_t> heights;      // of register tiles
   int64_t pixels = 1;                // of a segment, at most
+  int64_t rows = 1;                  // of results of a unit, each with a segment
+  std::vector<PixelRun> runs;        // of a unit, where all are alike
   int64_t vectors = 1;               // of a panel
   int64_t blocks = 1, block = 1;     // of the channels of a group: how many, and their channels
   int64_t parts = 1;                 // in which the weights of a block come
   int64_t lines = 1, run = 1;        // as in the template
+  int64_t unit_lines = 1;            // of the windows of a unit's rows
+  int w_buffers = 2;                 // for weights; 1 where those of a panel stay
   bool masked = false;               // depths end within a vector
   int64_t pool_bytes = 0;            // of local memory
   // Elements of a buffer.

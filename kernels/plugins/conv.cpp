@@ -199,12 +199,12 @@ class ConvPlugin final : public OpPlugin {
     const graph::ConstantPtr& constant = context.graph().value(weights.value).constant;
     if (constant == nullptr || (has_padding(geometry) && !is_finite(*constant))) return false;
     flatten_pixels(&geometry);
-    const ProductShape shape{.channels = weights.group * weights.group_in,
-                             .groups = weights.group,
-                             .group_in = weights.group_in,
-                             .group_out = weights.group_out,
-                             .element = stored,
-                             .result = context.graph().type(stored_value(context)).dtype};
+    ProductShape shape{.channels = weights.group * weights.group_in,
+                       .groups = weights.group,
+                       .group_in = weights.group_in,
+                       .group_out = weights.group_out,
+                       .element = stored};
+    AIPU_RETURN_IF_ERROR(describe_epilogue(context, arithmetic, &shape));
     const auto plan = plan_staged_product(context.target(), with_padding_inside(geometry), shape);
     if (!plan) return false;
     StagedOperands operands{.x = {context.value(context.anchor().inputs[0])}};

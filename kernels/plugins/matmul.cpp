@@ -231,11 +231,8 @@ class MatMulPlugin final : public OpPlugin {
     geometry.channels = *depth;
     geometry.out_channels = *columns;
     geometry.axes[2].in = geometry.axes[2].out = p.rows;
-    const ProductShape shape{.channels = *depth,
-                             .group_in = *depth,
-                             .group_out = *columns,
-                             .element = stored,
-                             .result = context.graph().type(stored_value(context)).dtype};
+    ProductShape shape{.channels = *depth, .group_in = *depth, .group_out = *columns, .element = stored};
+    AIPU_RETURN_IF_ERROR(describe_epilogue(context, p.arithmetic, &shape));
     const auto plan = plan_staged_product(context.target(), geometry, shape);
     if (!plan) return false;
     const StagedOperands operands{

@@ -337,12 +337,12 @@ class QuantizedPlugin final : public OpPlugin {
     const Node& node = context.anchor();
     const DType x_dtype = graph.type(node.inputs[kX]).dtype;
     flatten_pixels(&p.geometry);
-    const ProductShape shape{.channels = p.groups * p.group_in,
-                             .groups = p.groups,
-                             .group_in = p.group_in,
-                             .group_out = p.group_out,
-                             .element = x_dtype,
-                             .result = graph.type(stored_value(context)).dtype};
+    ProductShape shape{.channels = p.groups * p.group_in,
+                       .groups = p.groups,
+                       .group_in = p.group_in,
+                       .group_out = p.group_out,
+                       .element = x_dtype};
+    AIPU_RETURN_IF_ERROR(describe_epilogue(context, {}, &shape));
     const auto plan = plan_staged_product(context.target(), with_padding_inside(p.geometry), shape);
     if (!plan) return false;
     StagedOperands operands{.x = {context.value(node.inputs[kX])}};

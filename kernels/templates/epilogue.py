@@ -65,29 +65,15 @@ def finish(accumulator, extras, out, row_offset, n, lane_mask):
     finish_shared(accumulator, shared_values(extras, n, lane_mask), extras, out, row_offset, n, lane_mask)
 
 
-def place_in_tile(pitch, row, vector):
-    return None if pitch is None else row * pitch + vector * VL
-
-
-def finish_tile(height, acc, extras, out, row_offset, ldc, n, columns, pitch=None):
+def finish_tile(height, acc, extras, out, row_offset, ldc, n, columns):
     """Stores a tile of height x NV vectors at columns n ... of the output rows (all groups of a convolution side by
-    side), of which `columns` exist. With a pitch `out` is where the tile goes, whose rows are that far apart; operands
-    are still where the output's elements are.
+    side), of which `columns` exist.
     """
     if columns >= NV * VL and not EPILOGUE_LOOP:
         for v in S.unroll(NV):
             shared = shared_values(extras, n + v * VL, None)
             for i in S.unroll(height):
-                finish_shared(
-                    acc[i * NV + v],
-                    shared,
-                    extras,
-                    out,
-                    row_offset + i * ldc,
-                    n + v * VL,
-                    None,
-                    place_in_tile(pitch, i, v),
-                )
+                finish_shared(acc[i * NV + v], shared, extras, out, row_offset + i * ldc, n + v * VL, None)
     else:
         # The last panel takes the way through memory: masked code for every row would be most of the kernel's text.
         rows = S.alloc_buffer((height * NV * VL,), ACC)
@@ -105,7 +91,6 @@ def finish_tile(height, acc, extras, out, row_offset, ldc, n, columns, pitch=Non
                         row_offset + row * ldc,
                         n + v * VL,
                         None,
-                        place_in_tile(pitch, row, v),
                     )
             elif columns > v * VL:
                 lane_mask = S.tail_mask(S.min(columns - v * VL, VL), VL)
@@ -119,5 +104,4 @@ def finish_tile(height, acc, extras, out, row_offset, ldc, n, columns, pitch=Non
                         row_offset + row * ldc,
                         n + v * VL,
                         lane_mask,
-                        place_in_tile(pitch, row, v),
                     )

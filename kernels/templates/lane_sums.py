@@ -14,6 +14,14 @@ def sums_of_lanes(vectors, count):
     return sums_of_lanes(zipped, half)
 
 
+def sums_of_even_lanes(vectors, count):
+    """The same of vectors whose odd lanes are 0: those are where the first turn puts the other half of the list."""
+    if count == 1:
+        return vectors[0]
+    half = count // 2
+    return sums_of_lanes([S.vzip(vectors[i], vectors[i + half], "even") for i in range(half)], half)
+
+
 def sums_of_neighbours(vectors, count):
     """The same of integers by one instruction per pair of vectors, saturated."""
     if count == 1:

@@ -8,22 +8,29 @@ Lanes are the depth of the product: a vector of x times a vector of one column's
 the lanes of a sum are added at the end. DMA lays the pixels of a row out so that what one column of pixels has under
 all lines of the window (kd, kh) lies side by side, and with it, from column to column, the whole window.
 
-A unit of a TEC is a segment of a row of results times a panel of columns. It takes blocks of channels one after the
-other; of a block the pixels come once and the weights in `parts` of the panel's columns. Who computes an
-element does not change its sum.
+A unit of a TEC is a segment of some rows of results times a panel of columns. It takes blocks of channels one after the
+other; of a block the pixels come once, all lines of the rows' windows, and the weights in `parts` of the panel's
+columns. Who computes an element does not change its sum. What the epilogue reads comes as the results go, and lies in
+local memory like them.
 
 Parameters bound by kernels/parts/staged_product.cpp:
   X, W, SUM    element types of x, of the weights, of the sums: 8 bits and int32 (four products per lane and
                instruction), float16 and float32 (four in every second lane; both S.vqdpa), or float32 (S.fma)
   VL, COLUMNS, HEIGHTS, TAPS  register tile: HEIGHTS[0] pixels by COLUMNS columns, and TAPS taps of a line, whose pixels
                are shared: the width of the window, or 1, where taps are part of the depth. Heights descend
+  ROWS         of a unit; if more than one, then there are RUNS, windows are planes and their lines not dilated
+  RUNS, RUN_PIXELS  where all units are alike: their tiles of pixels as [height, split (staged_tiles.py), how many,
+               first pixel], and the pixels of a segment. Otherwise none: segments are cut into HEIGHTS when running
+  TEXTS        register tiles that differ
   STRIDE, DILATION  of pixels and taps within a tile, in columns of pixels; with TAPS = 1 both are 1, as the pitch of
                pixels says the rest
   MASKED       the depth of a block may end within a vector, and what follows is not multiplied by 0
   WHOLE        a unit is one block: sums never leave the registers before they are complete
+  W_BUFFERS    of weights; 1 where those of a panel stay for its units: the next panel's come when its last one is done
   POOL         bytes of local memory; STAGING: 2 (staging.py)
   start_types, scale_types  a pointer type or none: without start nothing is added to the sums, without scale they are
                stored as they are
+  own_extra_types, EXTRA_TYPES, EXTRA_BYTES  of the epilogue's operands: pointers to local memory, their elements
 The rest is the epilogue's (epilogue.py); its NV is 1.
 
 Weights are packed [group][panel][block][vector][tile of columns][step][TAPS][COLUMNS][DEPTH], zero padded.
@@ -31,9 +38,13 @@ Weights are packed [group][panel][block][vector][tile of columns][step][TAPS][CO
 
 from aipu import script as S
 from sharing import balanced
-from spatial import Geometry, Groups, row_at
-from staged_tiles import BYTES, DEPTH, STEP, TILES, Results, Way, add_tiles, store_tiles, whole_tiles
+from spatial import Geometry, Groups
+from staged_tiles import BYTES, DEPTH, STEP, TILES, Place, Way, add_tiles, store_tiles, whole_tiles
 from staging import begin_tile, close_stage, copy, event_of, open_stage, staged_in, tile_of
+
+# Of an operand that is the same for all results, and of a column of another one, in local memory.
+SCALAR_BYTES = 64
+COLUMN_BYTES = 8
 
 
 @S.record
@@ -45,6 +56,7 @@ class Blocks:
     count: S.i32
     channels: S.i32
     lines: S.i32  # of the window
+    unit_lines: S.i32  # of the windows of a unit's rows
     run: S.i32  # what a channel of a block is in the depth: the window, or with TAPS > 1 its lines
     vectors: S.i32  # of a panel
     parts: S.i32  # in which the weights of a block come
@@ -55,11 +67,16 @@ class Blocks:
 
 
 def fetch_pixels(stage, number, target, x, offset, span, channels, geometry: Geometry, blocks: Blocks):
-    """Starts bringing `channels` channels of the columns of pixels under a segment in, all lines of the window."""
+    """Starts bringing `channels` channels of the columns of pixels under a segment in, all lines of the windows."""
     depth, height = geometry.depth, geometry.height
     line_pitch = geometry.width.image * geometry.channels
     if blocks.lines == 1 and channels == geometry.channels:
         copy(stage, number, False, target, x + offset, span * channels, span * channels, 1, span * channels)
+    elif ROWS > 1:
+        for line in range(blocks.unit_lines):
+            own = x + (offset + line * line_pitch)
+            pitch = blocks.unit_lines * channels
+            copy(stage, number, False, target + line * channels, own, channels, geometry.channels, span, pitch)
     else:
         pitch = blocks.lines * channels
         for plane in range(depth.kernel):
@@ -68,6 +85,58 @@ def fetch_pixels(stage, number, target, x, offset, span, channels, geometry: Geo
             for line in range(height.kernel):
                 own = source + line * height.dilation * line_pitch
                 copy(stage, number, False, place + line * channels, own, channels, geometry.channels, span, pitch)
+
+
+def is_full(e):
+    return extra_modes[e] == "full"
+
+
+def number_of(mode, e):
+    """Of the operands in front of e, how many have that mode."""
+    return len([k for k in range(e) if extra_modes[k] == mode])
+
+
+def bytes_of_full(count):
+    """Of an element of each of the first `count` operands that have one per result."""
+    return sum([EXTRA_BYTES[e] for e in range(count) if is_full(e)])
+
+
+def place_of_extra(e, memory, panel_columns, capacity):
+    """Of operand e in `memory`, where those come first that are the same for all results, then those of a panel's
+    columns, then two buffers of `capacity` elements each.
+    """
+    of_columns = memory + number_of("scalar", N_EXTRA) * SCALAR_BYTES
+    if extra_modes[e] == "scalar":
+        return (memory + number_of("scalar", e) * SCALAR_BYTES).as_ptr(EXTRA_TYPES[e])
+    if extra_modes[e] == "column":
+        return (of_columns + number_of("column", e) * COLUMN_BYTES * panel_columns).as_ptr(EXTRA_TYPES[e])
+    full = of_columns + number_of("column", N_EXTRA) * COLUMN_BYTES * panel_columns
+    return (full + 2 * bytes_of_full(e) * capacity).as_ptr(EXTRA_TYPES[e])
+
+
+def move(stage, number, leaves, local, pitch, memory, ldc, columns, rows, pixels, row_pitch):
+    """Starts bringing a unit's elements of an operand in, or its results out: `rows` rows of `pixels` pixels."""
+    if row_pitch == pixels * ldc:
+        pixels = pixels * rows
+        rows = S.i32(1)
+    for row in range(rows):
+        near, far = local + row * pixels * pitch, memory + row * row_pitch
+        if leaves:
+            copy(stage, number, True, far, near, columns, pitch, pixels, ldc)
+        else:
+            copy(stage, number, False, near, far, columns, ldc, pixels, pitch)
+
+
+def extras_at(operands, offset):
+    """The epilogue's operands, `offset` results on."""
+    return [operands[e] + offset if is_full(e) else operands[e] for e in range(N_EXTRA)]
+
+
+def stored_tiles(height):
+    """How many tiles of that height a unit's results are finished in: as many of the highest ones as there are."""
+    pixels = ROWS * RUN_PIXELS
+    rest = pixels % HEIGHTS[0]
+    return pixels // HEIGHTS[0] if height == HEIGHTS[0] else 1 if height == rest else 0
 
 
 @S.prim_func
@@ -87,7 +156,8 @@ def staged_product(
     panel_columns = blocks.vectors * VL
     panels = S.ceildiv(groups.result, panel_columns)
     segments = S.ceildiv(width.result, segment)
-    rows = geometry.batch * geometry.depth.result * geometry.height.result
+    # Of results, ROWS at a time.
+    rows = geometry.batch * geometry.depth.result * S.ceildiv(geometry.height.result, ROWS)
     first, last = balanced(rows * segments * groups.count * panels, S.get_local_size(), S.get_local_id())
     ldc = groups.count * groups.result
     # Of a block but the last one, and of that.
@@ -102,14 +172,22 @@ def staged_product(
     pool = S.alloc((POOL // BYTES,), X, scope="lsram")
     w_pool = (pool + 2 * blocks.x_capacity).as_ptr(W)
     xs = staged_in(x, pool, blocks.x_capacity)
-    ws = staged_in(weights, w_pool, blocks.w_capacity)
-    sums = (w_pool + 2 * blocks.w_capacity).as_ptr(SUM)
+    ws = staged_in(weights, w_pool, (W_BUFFERS - 1) * blocks.w_capacity)
+    sums = (w_pool + W_BUFFERS * blocks.w_capacity).as_ptr(SUM)
     outs = staged_in(out, (sums + blocks.sum_capacity).as_ptr(OUT), blocks.out_capacity)
     done = S.i32(0)  # units whose results are on their way
     # What is added and multiplied per column of a panel.
     own_start = [(outs[1] + 2 * blocks.out_capacity).as_ptr(SUM) for _ in start]
     own_scale = [(outs[1] + 2 * blocks.out_capacity).as_ptr("float32") + len(start) * panel_columns for _ in scale]
     constants_of = S.i32(-1)
+    of_extras = (outs[1] + 2 * blocks.out_capacity).as_ptr("uint8") + 8 * panel_columns
+    own_extras = [
+        extras[e] if extra_modes[e] == "number" else place_of_extra(e, of_extras, panel_columns, blocks.out_capacity)
+        for e in range(N_EXTRA)
+    ]
+    for e in S.unroll(N_EXTRA):
+        if extra_modes[e] == "scalar":
+            own_extras[e][0] = extras[e][0]
 
     # Of the unit whose operands come.
     total = (last - first) * blocks.count * blocks.parts
@@ -121,8 +199,10 @@ def staged_product(
         unit_panel = first // (rows * segments)
         number = (first - unit_panel * rows * segments) // segments
         unit_segment = first - (unit_panel * rows + number) * segments
-        row = row_at(number, geometry)
-        row_image, row_depth, row_height = S.i32(row.image), S.i32(row.depth), S.i32(row.height)
+        heights = geometry.height.result // ROWS
+        row_height = number % heights * ROWS
+        row_depth = number // heights % geometry.depth.result
+        row_image = number // (heights * geometry.depth.result)
     image_at = S.i32(0)
     span = S.i32(0)
     pixels = S.i32(0)
@@ -136,9 +216,11 @@ def staged_product(
     higher = S.i32(0)
     block = S.i32(0)
     part = S.i32(0)
+    units = S.i32(0)  # that have begun to come
     x_number = S.i32(-1)
     w_number = S.i32(-1)
     cut = S.i32(-1)
+    row_pitch = width.result * ldc
     for step in range(total + 1):
         # What came in the last step is computed in this one.
         own_panel, own_offset, own_n, own_columns = S.i32(panel), S.i32(row_offset), S.i32(n), S.i32(columns)
@@ -146,6 +228,7 @@ def staged_product(
         own_x, own_w = S.i32(x_number), S.i32(w_number)
         own_block = S.i32(block)
         own_part = S.i32(part)
+        is_late = S.i32(0)
         if step < total:
             if step > 0:
                 part = part + 1
@@ -158,7 +241,7 @@ def staged_product(
                         if unit_segment == segments:
                             unit_segment = S.i32(0)
                             number = number + 1
-                            row_height = row_height + 1
+                            row_height = row_height + ROWS
                             if row_height == geometry.height.result:
                                 row_height = S.i32(0)
                                 row_depth = row_depth + 1
@@ -181,17 +264,18 @@ def staged_product(
                 image_at = pixel * geometry.channels + group * groups.image
                 pixels = S.min(segment, width.result - begin)
                 span = (pixels - 1) * width.stride + (width.kernel - 1) * width.dilation + 1
-                row_offset = (number * width.result + begin) * ldc
+                row_offset = (number * ROWS * width.result + begin) * ldc
                 columns = groups.result - (panel - group * panels) * panel_columns
                 n = (group + 1) * groups.result - columns
                 vectors = S.min(blocks.vectors, S.ceildiv(columns, VL))
                 # Tiles of equal height, or of two that differ by one.
-                if pixels != cut:
-                    cut = S.i32(pixels)
-                    tiles = S.ceildiv(pixels, HEIGHTS[0])
-                    low = pixels // tiles
-                    higher = pixels - low * tiles
-                    lower = tiles - higher
+                if len(RUNS) == 0:
+                    if pixels != cut:
+                        cut = S.i32(pixels)
+                        tiles = S.ceildiv(pixels, HEIGHTS[0])
+                        low = pixels // tiles
+                        higher = pixels - low * tiles
+                        lower = tiles - higher
             channels = S.i32(blocks.channels)
             steps = S.i32(steps_of_block)
             if block == blocks.count - 1:
@@ -212,10 +296,31 @@ def staged_product(
                 )
             # Those of a whole panel stay for all its units.
             if not WHOLE or is_new:
-                w_number = w_number + 1
-                part_weights = steps * tiles_of_part * STEP
-                at = panel * panel_weights + block * steps_of_block * tiles_of_panel * STEP + part * part_weights
-                copy(stage, step, False, tile_of(ws, w_number, 0), weights + at, part_weights, part_weights, 1, 0)
+                if W_BUFFERS == 1 and step > 0:
+                    is_late = S.i32(1)
+                else:
+                    w_number = w_number + 1
+                    part_weights = steps * tiles_of_part * STEP
+                    at = panel * panel_weights + block * steps_of_block * tiles_of_panel * STEP + part * part_weights
+                    copy(stage, step, False, tile_of(ws, w_number, 0), weights + at, part_weights, part_weights, 1, 0)
+            if len([e for e in range(N_EXTRA) if is_full(e)]) > 0:
+                if block == blocks.count - 1 and part == blocks.parts - 1:
+                    for e in S.unroll(N_EXTRA):
+                        if is_full(e):
+                            move(
+                                stage,
+                                step,
+                                False,
+                                own_extras[e] + (units & 1) * blocks.out_capacity,
+                                panel_columns,
+                                extras[e] + (row_offset + n),
+                                ldc,
+                                S.min(panel_columns, columns),
+                                S.i32(ROWS),
+                                S.i32(pixels),
+                                row_pitch,
+                            )
+                    units = units + 1
         if step > 0:
             begin_tile(stage, step - 1, drains=False)
             is_last = own_block == blocks.count - 1 and own_part == blocks.parts - 1
@@ -231,6 +336,11 @@ def staged_product(
                     for k in S.unroll(len(scale)):
                         factor = S.vload(scale[k] + (own_panel * panel_columns + v * VL), lanes=VL)
                         S.vstore(factor, own_scale[k] + v * VL)
+                    for e in S.unroll(N_EXTRA):
+                        if extra_modes[e] == "column":
+                            lane_mask = S.tail_mask(S.min(own_columns - v * VL, VL), VL)
+                            value = S.vload(extras[e] + (own_n + v * VL), mask=lane_mask, lanes=VL)
+                            S.vstore(value, own_extras[e] + v * VL)
             channels = S.i32(blocks.channels)
             steps = S.i32(steps_of_block)
             if own_block == blocks.count - 1:
@@ -247,75 +357,141 @@ def staged_product(
                     rest = S.i32(0)
                 else:
                     steps = steps - 1
-            column_pitch = blocks.lines * channels
+            column_pitch = blocks.unit_lines * channels
             pitch = column_pitch if TAPS > 1 else column_pitch * width.stride
             pixel_pitch = column_pitch * width.stride
+            line_pitch = geometry.height.stride * channels
             w_tile = tile_of(ws, own_w, 0)
             x_tile = tile_of(xs, own_x, 0)
-            way = Way(pitch, pixel_pitch, steps, rest, weights_of_tile)
+            tile_pitch = ROWS * segment * VL
+            own_sums = sums if WHOLE else sums + own_part * tiles_of_part * tile_pitch
+            place = Place(panel_columns, own_columns)
+            own_full = [
+                own_extras[e] + (done & 1) * blocks.out_capacity if is_full(e) else own_extras[e]
+                for e in range(N_EXTRA)
+            ]
             pixel = S.i32(0)
-            for h in S.unroll(len(HEIGHTS)):
-                count = S.i32(0)
-                if own_low == HEIGHTS[h]:
-                    count = S.i32(own_lower)
-                elif own_low + 1 == HEIGHTS[h]:
-                    count = S.i32(own_higher)
-                if count > 0:
-                    place = Results(
-                        column=S.i32(0),
-                        row_offset=own_offset + pixel * ldc,
-                        ldc=ldc,
-                        n=own_n,
-                        columns=own_columns,
-                        pitch=panel_columns,
-                    )
-                    target = results + pixel * panel_columns
-                    pixels_there = x_tile + pixel * pixel_pitch
+            if len(RUNS) > 0:
+                for k in S.unroll(len(RUNS)):
+                    height = S.meta_var(RUNS[k][0])
+                    split = S.meta_var(RUNS[k][1])
+                    at = S.meta_var(RUNS[k][3])
+                    row, column = S.meta_var(at // RUN_PIXELS), S.meta_var(at % RUN_PIXELS)
+                    next_row = line_pitch - column * pixel_pitch
+                    way = Way(pitch, pixel_pitch, next_row, steps, rest, weights_of_tile)
+                    pixels_there = x_tile + (column * pixel_pitch + row * line_pitch)
                     if WHOLE:
                         whole_tiles(
-                            HEIGHTS[h],
-                            count,
+                            height,
+                            split,
+                            RUNS[k][2],
                             own_vectors,
                             pixels_there,
                             w_tile,
-                            sums,
+                            own_sums,
                             way,
                             own_start,
                             own_scale,
                             place,
-                            extras,
-                            target,
+                            extras_at(own_full, at * panel_columns),
+                            results + at * panel_columns,
                         )
                     else:
-                        tile_pitch = segment * VL
-                        own_sums = sums + pixel * VL
                         add_tiles(
-                            HEIGHTS[h],
-                            count,
+                            height,
+                            split,
+                            RUNS[k][2],
                             tiles_of_part,
                             pixels_there,
                             w_tile,
-                            own_sums + own_part * tiles_of_part * tile_pitch,
+                            own_sums + at * VL,
                             tile_pitch,
                             way,
                             is_first,
                         )
-                        if is_last:
+                if not WHOLE and is_last:
+                    pixel = S.i32(0)
+                    for height in S.unroll(HEIGHTS[0], 0, -1):
+                        tiles = S.meta_var(stored_tiles(height))
+                        if tiles > 0:
                             store_tiles(
-                                HEIGHTS[h],
-                                count,
+                                height,
+                                tiles,
                                 own_vectors,
-                                own_sums,
+                                sums + pixel * VL,
                                 tile_pitch,
                                 own_start,
                                 own_scale,
                                 place,
-                                extras,
+                                extras_at(own_full, pixel * panel_columns),
+                                results + pixel * panel_columns,
+                            )
+                            pixel = pixel + tiles * height
+                pixel = S.i32(RUN_PIXELS)
+            else:
+                way = Way(pitch, pixel_pitch, S.i32(0), steps, rest, weights_of_tile)
+                for h in S.unroll(len(HEIGHTS)):
+                    count = S.i32(0)
+                    if own_low == HEIGHTS[h]:
+                        count = S.i32(own_lower)
+                    elif own_low + 1 == HEIGHTS[h]:
+                        count = S.i32(own_higher)
+                    if count > 0:
+                        target = results + pixel * panel_columns
+                        own_operands = extras_at(own_full, pixel * panel_columns)
+                        pixels_there = x_tile + pixel * pixel_pitch
+                        if WHOLE:
+                            whole_tiles(
+                                HEIGHTS[h],
+                                0,
+                                count,
+                                own_vectors,
+                                pixels_there,
+                                w_tile,
+                                own_sums,
+                                way,
+                                own_start,
+                                own_scale,
+                                place,
+                                own_operands,
                                 target,
                             )
-                    pixel = pixel + count * HEIGHTS[h]
+                        else:
+                            add_tiles(
+                                HEIGHTS[h],
+                                0,
+                                count,
+                                tiles_of_part,
+                                pixels_there,
+                                w_tile,
+                                own_sums + pixel * VL,
+                                tile_pitch,
+                                way,
+                                is_first,
+                            )
+                            if is_last:
+                                store_tiles(
+                                    HEIGHTS[h],
+                                    count,
+                                    own_vectors,
+                                    sums + pixel * VL,
+                                    tile_pitch,
+                                    own_start,
+                                    own_scale,
+                                    place,
+                                    own_operands,
+                                    target,
+                                )
+                        pixel = pixel + count * HEIGHTS[h]
             if is_last:
                 stored = S.min(panel_columns, own_columns)
-                copy(stage, done, True, out + (own_offset + own_n), results, stored, panel_columns, pixel, ldc)
+                target = out + (own_offset + own_n)
+                move(
+                    stage, done, True, results, panel_columns, target, ldc, stored, S.i32(ROWS), S.i32(pixel), row_pitch
+                )
                 done = done + 1
+        if W_BUFFERS == 1:
+            if is_late > 0:
+                own = weights + panel * panel_weights
+                copy(stage, step, False, tile_of(ws, 0, 0), own, panel_weights, panel_weights, 1, 0)
     close_stage(stage, done)

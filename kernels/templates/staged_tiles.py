@@ -3,11 +3,14 @@ operands are in local memory, and what becomes of their sums.
 
 The lanes of a sum are the depth. A vector of results is made of TILES tiles of COLUMNS columns, whose lanes are added:
 of a tile at once, of all tiles when the last one is there.
+
+The pixels of a tile follow each other in their row. Where a row ends within a tile, `split` of them are in that row and
+the others begin the next one; 0: there is no such end.
 """
 
 from aipu import script as S
 from epilogue import finish_tile
-from lane_sums import sums_of_lanes, sums_of_neighbours
+from lane_sums import sums_of_even_lanes, sums_of_lanes, sums_of_neighbours
 
 BYTES = 4 if X == "float32" else 2 if X == "float16" else 1
 # Elements of a vector of x or of weights.
@@ -20,60 +23,57 @@ own_start_types = [S.ptr(SUM, "lsram") for _ in start_types]
 own_scale_types = [S.ptr("float32", "lsram") for _ in scale_types]
 # Of the loop over the depth in a kernel's text.
 MOST_COPIES = 16
+# Columns of pixels of the next row count from here.
+NEXT_ROW = 4096
 
 
 @S.record
-class Results:
-    """What results are: of column `n` of the output, whose rows are ldc apart, from row_offset on; `columns` of them
-    exist. Their start and scale are at `column`, their rows `pitch` apart, in local memory both.
+class Place:
+    """Of results in local memory: rows of pixels `pitch` elements apart, and the columns that exist, of which there may
+    be more or fewer. The epilogue's operands lie like them.
     """
 
-    column: S.i32
-    row_offset: S.i32
-    ldc: S.i32
-    n: S.i32
-    columns: S.i32
     pitch: S.i32
+    columns: S.i32
 
 
 @S.record
 class Way:
-    """Through the operands of a block: from one column of pixels to the next, from one pixel to the next, and from tile
-    to tile of columns; of its depth `steps` whole vectors and `rest` elements.
+    """Through the operands of a block: from one column of pixels to the next, from one pixel to the next, from the
+    first pixel of a tile to the start of the next row, and from tile to tile of columns; of its depth `steps` whole
+    vectors and `rest` elements.
     """
 
     pitch: S.i32
     pixel_pitch: S.i32
+    next_row: S.i32
     steps: S.i32
     rest: S.i32
     weights_of_tile: S.i32
 
 
-def of_vector(place: Results, vector, row):
-    """Of a vector of the panel, `row` rows of pixels on."""
-    return Results(
-        column=place.column + vector * VL,
-        row_offset=place.row_offset + row * place.ldc,
-        ldc=place.ldc,
-        n=place.n + vector * VL,
-        columns=place.columns - vector * VL,
-        pitch=place.pitch,
-    )
+def column_under(pixel, tap, split):
+    """The column of pixels that a pixel of a tile has under a tap."""
+    if split == 0 or pixel < split:
+        return pixel * STRIDE + tap * DILATION
+    return NEXT_ROW + (pixel - split) * STRIDE + tap * DILATION
 
 
-def pixel_of(position, tap, height):
-    """The pixel of a tile that has the column of pixels at `position` under a tap, or -1."""
-    distance = position - tap * DILATION
-    return distance // STRIDE if distance % STRIDE == 0 and 0 <= distance // STRIDE < height else -1
+def columns_under(height, tap, split):
+    return [column_under(i, tap, split) for i in range(height)]
 
 
-def positions(height):
+def positions(height, split):
     """The columns of pixels that a tile reads."""
-    return [
-        q
-        for q in range((height - 1) * STRIDE + (TAPS - 1) * DILATION + 1)
-        if any([pixel_of(q, tap, height) >= 0 for tap in range(TAPS)])
-    ]
+    last = (height - 1) * STRIDE + (TAPS - 1) * DILATION
+    read = [column_under(i, tap, split) for i in range(height) for tap in range(TAPS)]
+    return [q for first in [0, NEXT_ROW] for q in range(first, first + last + 1) if any([q == r for r in read])]
+
+
+def distance(column, way: Way):
+    if column < NEXT_ROW:
+        return column * way.pitch
+    return way.next_row + (column - NEXT_ROW) * way.pitch
 
 
 def tap_order():
@@ -81,31 +81,29 @@ def tap_order():
     return [tap for phase in range(STRIDE) for tap in range(TAPS) if tap * DILATION % STRIDE == phase]
 
 
-def kept_pixels(height, order, turn):
-    """How many of a tile's pixels have the same columns of pixels under this turn's tap as others had under the last
-    one.
-    """
-    if turn == 0:
-        return 0
-    distance = (order[turn] - order[turn - 1]) * DILATION
-    return max(height - distance // STRIDE, 0) if distance > 0 and distance % STRIDE == 0 else 0
+def place_among(column, columns):
+    """Or -1."""
+    found = [i for i in range(len(columns)) if columns[i] == column]
+    return found[0] if len(found) > 0 else -1
 
 
-def multiply_step(height, acc, rows, at, weights, lane_mask):
+def multiply_step(height, split, acc, rows, at, weights, lane_mask):
     """acc[i, c] += the products of a vector of every pixel i with one of column c. In registers are the weights of the
     step, or the pixels under one tap, which move on by a tap at a time; of the others one vector.
     """
-    columns = S.meta_var(positions(height))
+    columns = S.meta_var(positions(height, split))
     weights_of_step = S.meta_var(TAPS * COLUMNS)
     if height < weights_of_step:
         order = S.meta_var(tap_order())
         left = []
         for turn in S.unroll(TAPS):
             tap = S.meta_var(order[turn])
-            kept = S.meta_var(kept_pixels(height, order, turn))
-            under = S.meta_var([columns.index(i * STRIDE + tap * DILATION) for i in range(height)])
+            under = S.meta_var(columns_under(height, tap, split))
+            before = S.meta_var(columns_under(height, order[turn - 1], split) if turn > 0 else [])
+            kept = S.meta_var([place_among(column, before) for column in under])
+            there = S.meta_var([place_among(column, columns) for column in under])
             left = [
-                left[height - kept + i] if i < kept else S.vload(rows[under[i]] + at, mask=lane_mask, lanes=DEPTH)
+                left[kept[i]] if kept[i] >= 0 else S.vload(rows[there[i]] + at, mask=lane_mask, lanes=DEPTH)
                 for i in range(height)
             ]
             for c in S.unroll(COLUMNS):
@@ -117,71 +115,80 @@ def multiply_step(height, acc, rows, at, weights, lane_mask):
         for q in S.unroll(len(columns)):
             left = S.vload(rows[q] + at, mask=lane_mask, lanes=DEPTH)
             for k in S.unroll(weights_of_step):
-                add_product(acc, pixel_of(columns[q], k // COLUMNS, height), k % COLUMNS, left, right[k])
+                pixel = S.meta_var(place_among(columns[q], columns_under(height, k // COLUMNS, split)))
+                if pixel >= 0:
+                    add_product(acc, pixel, k % COLUMNS, left, right[k])
 
 
 def add_product(acc, pixel, column, left, right):
-    if pixel >= 0:
-        i = S.meta_var(pixel * COLUMNS + column)
-        acc[i] = S.fma(acc[i], left, right) if X == "float32" else S.vqdpa(acc[i], left, right)
+    i = S.meta_var(pixel * COLUMNS + column)
+    acc[i] = S.fma(acc[i], left, right) if X == "float32" else S.vqdpa(acc[i], left, right)
 
 
-def multiply(height, acc, rows, w, steps, rest):
+def multiply(height, split, acc, rows, w, steps, rest):
     """The products of a block: `steps` whole vectors of its depth, and `rest` elements."""
     weights = w
     at = S.i32(0)
     for _ in range(steps):
-        multiply_step(height, acc, rows, at, weights, None)
+        multiply_step(height, split, acc, rows, at, weights, None)
         weights = weights + STEP
         at = at + DEPTH
     if MASKED:
         if rest > 0:
-            multiply_step(height, acc, rows, at, weights, S.tail_mask(rest, DEPTH))
+            multiply_step(height, split, acc, rows, at, weights, S.tail_mask(rest, DEPTH))
 
 
-def folded(vectors, count):
-    """Towards one vector whose lane is a column's sum; the order of columns in packed weights is that of the pairs."""
-    return sums_of_neighbours(vectors, count) if SUM == "int32" else sums_of_lanes(vectors, count)
+def folded(vectors, count, is_raw):
+    """Towards one vector whose lane is a column's sum; the order of columns in packed weights is that of the pairs.
+    `is_raw`: of sums as they were added up.
+    """
+    if SUM == "int32":
+        return sums_of_neighbours(vectors, count)
+    return sums_of_even_lanes(vectors, count) if is_raw and X == "float16" else sums_of_lanes(vectors, count)
 
 
-def finish_sums(height, totals, start, scale, place: Results, extras, out):
-    """Stores `height` pixels by VL columns."""
+def finish_sums(height, totals, start, scale, column, row, place: Place, extras, out):
+    """Stores `height` pixels from `row` on by VL columns from `column` on."""
     results = totals
     if len(start) > 0:
-        initial = S.vload(start[0] + place.column, lanes=VL)
+        initial = S.vload(start[0] + column, lanes=VL)
         results = [total + initial for total in results]
     if len(scale) > 0:
-        factor = S.vload(scale[0] + place.column, lanes=VL)
+        factor = S.vload(scale[0] + column, lanes=VL)
         results = [S.cast(total, "float32") * factor for total in results]
-    finish_tile(height, results, extras, out, place.row_offset, place.ldc, place.n, place.columns, place.pitch)
+    finish_tile(height, results, extras, out, row * place.pitch, place.pitch, column, place.columns - column)
 
 
 def sums_of_tile(height):
     return S.alloc_buffer((height * COLUMNS,), f"{SUM}x{VL}")
 
 
-def multiply_tile(height, acc, zero, rows, w, steps, rest):
+def multiply_tile(height, split, acc, zero, rows, w, way: Way):
     """Vector i: the sums of pixel i by COLUMNS columns, folded."""
     for i in S.unroll(height * COLUMNS):
         acc[i] = zero
-    multiply(height, acc, rows, w, steps, rest)
-    return [folded([acc[i * COLUMNS + c] for c in range(COLUMNS)], COLUMNS) for i in range(height)]
+    multiply(height, split, acc, rows, w, way.steps, way.rest)
+    return [folded([acc[i * COLUMNS + c] for c in range(COLUMNS)], COLUMNS, True) for i in range(height)]
 
 
 def first_tiles():
     """All tiles of columns of a vector but the last one."""
-    return S.unroll(TILES - 1) if TILES * len(HEIGHTS) <= MOST_COPIES else range(TILES - 1)
+    return S.unroll(TILES - 1) if TILES * TEXTS <= MOST_COPIES else range(TILES - 1)
 
 
-def whole_vector(height, acc, zero, rows, w, sums, steps, rest, weights_of_tile):
+def whole_vector(height, split, acc, zero, rows, w, sums, way: Way):
     """The sums of `height` pixels by VL columns. The tiles before the last one wait for it in memory."""
     for tile in first_tiles():
-        partial = multiply_tile(height, acc, zero, rows, w + tile * weights_of_tile, steps, rest)
+        partial = multiply_tile(height, split, acc, zero, rows, w + tile * way.weights_of_tile, way)
         for i in S.unroll(height):
             S.vstore(partial[i], sums + (tile * height + i) * VL)
-    last = multiply_tile(height, acc, zero, rows, w + (TILES - 1) * weights_of_tile, steps, rest)
+    last = multiply_tile(height, split, acc, zero, rows, w + (TILES - 1) * way.weights_of_tile, way)
     return [
-        folded([S.vload(sums + (tile * height + i) * VL, lanes=VL) for tile in range(TILES - 1)] + [last[i]], TILES)
+        folded(
+            [S.vload(sums + (tile * height + i) * VL, lanes=VL) for tile in range(TILES - 1)] + [last[i]],
+            TILES,
+            COLUMNS == 1,
+        )
         for i in range(height)
     ]
 
@@ -189,6 +196,7 @@ def whole_vector(height, acc, zero, rows, w, sums, steps, rest, weights_of_tile)
 @S.prim_func(is_inline=False)
 def whole_tiles(
     height: S.meta_var,
+    split: S.meta_var,
     count: S.i32,
     vectors: S.i32,
     x: S.ptr(X, "lsram"),
@@ -197,28 +205,28 @@ def whole_tiles(
     way: Way,
     start: own_start_types,
     scale: own_scale_types,
-    place: Results,
-    extras: extra_types,
+    place: Place,
+    extras: own_extra_types,
     out: S.ptr(OUT, "lsram"),
 ):
     """`count` times `height` pixels by `vectors` vectors of columns, from products to results."""
     acc = sums_of_tile(height)
     zero = S.cast(0, f"{SUM}x{VL}")
-    distances = [q * way.pitch for q in positions(height)]
+    distances = [distance(q, way) for q in positions(height, split)]
     first = x
     for tile in range(count):
-        rows = [first + distance for distance in distances]
+        rows = [first + d for d in distances]
         for v in range(vectors):
             own = w + v * (TILES * way.weights_of_tile)
-            totals = whole_vector(height, acc, zero, rows, own, sums, way.steps, way.rest, way.weights_of_tile)
-            target = out + (tile * height * place.pitch + v * VL)
-            finish_sums(height, totals, start, scale, of_vector(place, v, tile * height), extras, target)
+            totals = whole_vector(height, split, acc, zero, rows, own, sums, way)
+            finish_sums(height, totals, start, scale, v * VL, tile * height, place, extras, out)
         first = first + height * way.pixel_pitch
 
 
 @S.prim_func(is_inline=False)
 def add_tiles(
     height: S.meta_var,
+    split: S.meta_var,
     count: S.i32,
     tiles: S.i32,
     x: S.ptr(X, "lsram"),
@@ -233,13 +241,13 @@ def add_tiles(
     """
     acc = sums_of_tile(height)
     zero = S.cast(0, f"{SUM}x{VL}")
-    distances = [q * way.pitch for q in positions(height)]
+    distances = [distance(q, way) for q in positions(height, split)]
     first = x
     for row in range(count):
-        rows = [first + distance for distance in distances]
+        rows = [first + d for d in distances]
         for tile in range(tiles):
             target = sums + (tile * tile_pitch + row * (height * VL))
-            totals = multiply_tile(height, acc, zero, rows, w + tile * way.weights_of_tile, way.steps, way.rest)
+            totals = multiply_tile(height, split, acc, zero, rows, w + tile * way.weights_of_tile, way)
             if is_first == 0:
                 for i in S.unroll(height):
                     S.vstore(totals[i] + S.vload(target + i * VL, lanes=VL), target + i * VL)
@@ -258,14 +266,15 @@ def store_tiles(
     tile_pitch: S.i32,
     start: own_start_types,
     scale: own_scale_types,
-    place: Results,
-    extras: extra_types,
+    place: Place,
+    extras: own_extra_types,
     out: S.ptr(OUT, "lsram"),
 ):
     """The results of `count` times `height` pixels by `vectors` vectors of columns."""
     for row in range(count):
         for v in range(vectors):
             tiles = [sums + ((v * TILES + tile) * tile_pitch + row * (height * VL)) for tile in range(TILES)]
-            totals = [folded([S.vload(p + i * VL, lanes=VL) for p in tiles], TILES) for i in range(height)]
-            target = out + (row * height * place.pitch + v * VL)
-            finish_sums(height, totals, start, scale, of_vector(place, v, row * height), extras, target)
+            totals = [
+                folded([S.vload(p + i * VL, lanes=VL) for p in tiles], TILES, COLUMNS == 1) for i in range(height)
+            ]
+            finish_sums(height, totals, start, scale, v * VL, row * height, place, extras, out)

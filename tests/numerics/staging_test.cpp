@@ -233,7 +233,7 @@ TEST(Staging, MatrixProductsAreThoseOfTheHost) {
   };
   const Product products[] = {{1, 512, 1000, true, false}, {1, 1, 1, false, false},    {17, 100, 40, false, false},
                               {197, 192, 64, true, false}, {5, 1030, 3, false, false}, {23, 77, 19, true, true},
-                              {300, 64, 24, false, true}};
+                              {300, 64, 24, false, true},  {0, 64, 24, false, true}};
   std::mt19937 random(6);
   for (const int type : {kFloat32, kFloat16}) {
     OnnxBuilder b("staged_products", 3);

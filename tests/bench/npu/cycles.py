@@ -14,6 +14,7 @@ made by the back end `estimate`, which follows them without running.
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -26,8 +27,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILD = pathlib.Path(os.environ.get("AIPU_BUILD_DIR", ROOT / "build/release"))
 TARGET = "X2_1204"
 TARGETS = ("X2_1204", "X2_1204MP3", "X3P_1304MP2")
-# Multiply-adds of a TEC in a cycle: a vector of 256 bits.
-PEAK = {"float32": 8, "float16": 16, "int8": 32}
+# Multiply-adds of a TEC in a cycle: those of a vector instruction, whose sums have 32 bits. Where a target has no dot
+# products of a type, float32 is what is multiplied.
+PRODUCTS = {"float16": "float16", "int8": "bytes"}
+BITS = {"float32": 32, "float16": 16, "int8": 8}
 # Layers that take more than this of the larger of their computation and their transfers are not overlapped.
 OVERLAPPED = 1.1
 OVERLAPPING = ("resnet18_int8", "resnet18_fp16")
@@ -99,16 +102,31 @@ def layers_of(name, folder, target=TARGET, backends=("interp",)):
     return found
 
 
+@functools.cache
+def facts_of(target):
+    """The paragraph of a target, as people read it."""
+    text = tool("aipugb", "--targets")
+    return re.search(rf"^{re.escape(target)}:.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL).group()
+
+
 def tecs_of(target):
     """TECs in all."""
-    text = tool("aipugb", "--targets")
-    row = re.search(rf"^{re.escape(target)}:.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL).group()
+    row = facts_of(target)
     cores = re.search(r"in each of (\d+) cores", row)
     return int(re.search(r"(\d+) tec for launches", row).group(1)) * (int(cores.group(1)) if cores else 1)
 
 
-def utilisation(layer, kind, tecs=4):
-    return layer["operations"] / 2 / (PEAK[kind] * tecs) / max(layer["cycles"], 1)
+def peak(kind, target):
+    """Multiply-adds in a cycle, of all TECs."""
+    row = facts_of(target)
+    lanes = int(re.search(r"registers of (\d+) bits", row).group(1)) // 32
+    products = re.search(r"dot products of ([a-z0-9 ]+)", row)
+    dots = products is not None and kind in PRODUCTS and PRODUCTS[kind] in products.group(1).split(" and of ")
+    return tecs_of(target) * lanes * (32 // BITS[kind] if dots else 1)
+
+
+def utilisation(layer, kind, target=TARGET):
+    return layer["operations"] / 2 / peak(kind, target) / max(layer["cycles"], 1)
 
 
 def models(names):
@@ -160,19 +178,18 @@ def page(names):
 
     Nothing is run: shapes tell the cycles.
     """
-    facts = {target: tecs_of(target) for target in TARGETS}
     if not names:
         print(HEAD)
     for name in names or PAGE:
         kind = MODELS[name][1]
         rows = {}
         totals = {}
-        for target, tecs in facts.items():
+        for target in TARGETS:
             with tempfile.TemporaryDirectory() as folder:
                 (layers,) = layers_of(name, folder, target, ["estimate"])
             totals[target] = {key: sum(layer[key] for layer in layers) for key in ("operations", "cycles")}
             for layer in layers:
-                share = f"{100 * utilisation(layer, kind, tecs):.0f} %" if layer["operations"] else ""
+                share = f"{100 * utilisation(layer, kind, target):.0f} %" if layer["operations"] else ""
                 cells = rows.setdefault(what_of(layer), {}).setdefault(target, [])
                 cells.append((layer["cycles"], layer["compute_cycles"], layer["dma_cycles"], share, layer["bound"]))
         print(f"## {name}\n\nInputs {MODELS[name][0].replace(',', ', ')}.\n")
@@ -180,9 +197,7 @@ def page(names):
         print("| -- |" + " -: | -: | -: | -: | -- |" * len(TARGETS))
         for what, cells in rows.items():
             print(f"| {what} | " + " | ".join(cell_of(cells.get(target, [])) for target in TARGETS) + " |")
-        sums = [
-            f"{totals[t]['cycles']:,} | | | {100 * utilisation(totals[t], kind, facts[t]):.0f} % | " for t in TARGETS
-        ]
+        sums = [f"{totals[t]['cycles']:,} | | | {100 * utilisation(totals[t], kind, t):.0f} % | " for t in TARGETS]
         print(f"| all | {' | '.join(sums)} |\n", flush=True)
 
 
