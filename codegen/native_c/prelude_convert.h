@@ -40,11 +40,41 @@ __inl R __widen_bytes(X x) {
       return (R)__builtin_ia32_pmovzxbd512_mask((C)__bits<B>(x), I{}, (unsigned short)-1);
   } else
 #endif
+#if defined(__AVX2__) && !defined(__clang__)
+      if constexpr (N == 8) {
+    typedef char C __attribute__((vector_size(16)));
+    typedef long L __attribute__((vector_size(16)));
+    const C bytes = (C)(L){__bits<long>(x), 0};
+    if constexpr (is_signed)
+      return (R)__builtin_ia32_pmovsxbd256(bytes);
+    else
+      return (R)__builtin_ia32_pmovzxbd256(bytes);
+  } else
+#endif
 #ifdef __SSE4_1__
     return __builtin_convertvector(x, R);
 #else
   return __builtin_convertvector(__builtin_convertvector(x, __v<typename __if<is_signed, short, ushort>::type, N>), R);
 #endif
+}
+
+// The low bytes of words.
+template <class R, class X>
+__inl R __narrow_words(X x) {
+  constexpr int N = __LANES(R);
+#if defined(__AVX2__) && !defined(__clang__)
+  if constexpr (N == 8) {
+    typedef int I __attribute__((vector_size(16)));
+    typedef short S __attribute__((vector_size(16)));
+    typedef long L __attribute__((vector_size(16)));
+    typedef long long Q __attribute__((vector_size(32)));
+    const Q low = (Q)(x & 255);
+    const S halves = (S)__builtin_ia32_packusdw128((I)__builtin_ia32_extract128i256(low, 0),
+                                                   (I)__builtin_ia32_extract128i256(low, 1));
+    return __bits<R>(((L)__builtin_ia32_packuswb128(halves, halves))[0]);
+  } else
+#endif
+    return __builtin_convertvector(__builtin_convertvector(x, __v<short, N>), R);
 }
 
 template <class R, class X>
@@ -83,8 +113,8 @@ __inl R __convert(X x) {
   } else if constexpr (!__is_float<E>::value && !__is_float<T>::value && sizeof(T) == 4 && sizeof(E) == 1) {
     return __widen_bytes<R>(x);
   } else if constexpr (!__is_float<E>::value && !__is_float<T>::value && sizeof(T) == 1 && sizeof(E) == 4 &&
-                       !__has_narrow_words) {
-    return __builtin_convertvector(__builtin_convertvector(x, __v<short, N>), R);
+                       (!__has_narrow_words || N == 8)) {
+    return __narrow_words<R>(x);
   } else {
     return __builtin_convertvector(x, R);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/parts/depthwise.h"
 #include "kernels/parts/rounding.h"
 #include "kernels/parts/staging.h"
 
@@ -71,6 +72,37 @@ StagedDepthwise plan_staged_depthwise(const tir::Target& target, const SpatialGe
     }
   }
   return best;
+}
+
+Status launch_staged_depthwise(SetupContext& context, const StagedDepthwise& staged, const SpatialGeometry& geometry,
+                               int lanes, DType sum, const TensorRef& weights, dsl::TemplateParams params,
+                               KernelArguments arguments) {
+  const SpatialAxis& width = geometry.axes[2];
+  const int64_t channels = *geometry.out_channels.constant();
+  const int64_t tile_width = depthwise_tile_width(context.target(), staged.segment);
+  set_depthwise_sums({.type = sum}, lanes, &params);
+  params.set("VL", lanes)
+      .set("NV", 1)
+      .set("WIDTH", tile_width)
+      .set("NARROW", staged.last < tile_width)
+      .set("TAIL", channels % lanes != 0)
+      .set("MEMORY", "lsram")
+      .set("FETCHES", false)
+      .set("KW", width.kernel)
+      .set("SW", width.stride)
+      .set("DW", width.dilation)
+      .set("STAGING", 2)
+      .set("IMAGE", staged.image)
+      .set("WEIGHTS", staged.weights)
+      .set("RESULTS", staged.results);
+  AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("depthwise_staged.py", "depthwise_staged", params));
+  arguments.pointer("weights", weights).scalar("padded_channels", rounded_up(channels, lanes));
+  bind_geometry(geometry, &arguments);
+  arguments.scalars({{"segment", staged.segment}, {"block", staged.block}});
+  context.note(staged.text);
+  const graph::Dim rows = geometry.batch * geometry.axes[1].out;
+  const int64_t parts = ceil_of(*width.out.constant(), staged.segment) * ceil_of(channels, staged.block);
+  return context.launch(std::move(kernel), arguments, graph::max(rows * graph::Dim(parts), 1));
 }
 
 }  // namespace aipu::kernels

@@ -5,6 +5,7 @@
 
 #include "codegen/targets/target.h"
 #include "kernels/parts/spatial.h"
+#include "kernels/plugin.h"
 
 namespace aipu::kernels {
 
@@ -23,5 +24,11 @@ struct DepthwiseTypes {
 // staging, shapes are not known or the image has depth.
 StagedDepthwise plan_staged_depthwise(const tir::Target& target, const SpatialGeometry& geometry, int lanes,
                                       const DepthwiseTypes& types);
+
+// `params` has those of the epilogue, X and ACC, `arguments` have x, out and extras; weights are [taps][channels
+// rounded up to whole vectors] of type `sum`.
+Status launch_staged_depthwise(SetupContext& context, const StagedDepthwise& staged, const SpatialGeometry& geometry,
+                               int lanes, DType sum, const TensorRef& weights, dsl::TemplateParams params,
+                               KernelArguments arguments);
 
 }  // namespace aipu::kernels

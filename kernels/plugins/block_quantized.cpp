@@ -134,7 +134,7 @@ class BlockQuantizedPlugin final : public OpPlugin {
       const ConstantPtr& constant = graph.value(zeros).constant;
       arguments.pointer("zeros[0]", context.add_constant(panels_of(constant, p.columns, p.blocks, width)));
     }
-    const int64_t copies = has_few ? kFewRows * (p.blocks * p.block + p.blocks) : 0;
+    const int64_t copies = has_few ? kFewRows * (p.blocks * p.block + p.blocks + 1) : 0;
     const int64_t weights = has_many ? p.blocks * p.block * kVectors * lanes : 0;
     const int64_t scratch = std::max(copies, weights);
     // Making weights costs as much as some rows; a TEC makes them for as many as there are unless others were idle.

@@ -6,6 +6,7 @@
 
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/convolution.h"
+#include "kernels/parts/depthwise.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/parts/gemm.h"
 #include "kernels/parts/image_copy.h"
@@ -262,25 +263,8 @@ class ConvPlugin final : public OpPlugin {
     const Node& node = context.anchor();
     const int lanes = context.lanes(accumulator);
     const int64_t channels = weights.out_channels, taps = weights.taps;
-    params.set("VL", lanes).set("NV", 1);
-    // Tiles of (almost) equal width: the pixels and one kernel row's weights in registers.
-    const SpatialAxis& width = geometry.axes[2];
-    const graph::Graph& graph = context.graph();
-    const StagedDepthwise staged =
-        plan_staged_depthwise(context.target(), geometry, lanes,
-                              {graph.type(node.inputs[0]).dtype, accumulator, graph.type(stored_value(context)).dtype});
-    const bool is_staged = staged.segment > 0;
-    const int64_t most = context.target().vector_registers >= 32 ? 14 : 7;
-    int64_t tile_width = most / 2;
-    if (const auto out = is_staged ? staged.segment : width.out.constant_or(0); out > 0)
-      tile_width = (out + (out + most - 1) / most - 1) / ((out + most - 1) / most);
-    const bool is_narrow = is_staged ? staged.last < tile_width : !width.out.is_constant();
-    params.set("WIDTH", tile_width).set("NARROW", is_narrow).set("TAIL", channels % lanes != 0);
-    params.set("MEMORY", is_staged ? "lsram" : "global");
-    params.set("FETCHES", context.target().cache_bytes() > 0);
-    params.set("KW", width.kernel).set("SW", width.stride).set("DW", width.dilation);
     // One "panel" as wide as all channels: [taps][channels rounded up to whole vectors].
-    const int64_t padded = (channels + lanes - 1) / lanes * lanes;
+    const int64_t padded = rounded_up(channels, lanes);
     AIPU_ASSIGN_OR_RETURN(const TensorRef packed, packed_operand(context, weights.value, accumulator,
                                                                  {.batches = 1,
                                                                   .depth = taps,
@@ -292,40 +276,18 @@ class ConvPlugin final : public OpPlugin {
                                                                   .inner_stride = 1,
                                                                   .outer_stride = 0}));
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, arithmetic, &params));
-    if (is_staged) {
-      params.set("STAGING", 2).set("IMAGE", staged.image).set("WEIGHTS", staged.weights).set("RESULTS", staged.results);
-    }
-    const auto [file, entry] =
-        is_staged ? std::pair("depthwise_staged.py", "depthwise_staged") : std::pair("depthwise.py", "depthwise");
-    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel(file, entry, params));
     KernelArguments arguments;
     arguments.pointer("x", context.value(node.inputs[0]))
-        .pointer("weights", packed)
         .pointer("out", context.value(epilogue.result))
-        .list("extras", epilogue.extra_arguments)
-        .scalar("padded_channels", padded);
-    bind_geometry(geometry, &arguments);
-    if (is_staged) {
-      arguments.scalars({{"segment", staged.segment}, {"block", staged.block}});
-      context.note(staged.text);
-      const Dim rows = geometry.batch * geometry.axes[1].out;
-      const int64_t parts = ceil_of(*width.out.constant(), staged.segment) * ceil_of(channels, staged.block);
-      return context.launch(std::move(kernel), arguments, graph::max(rows * Dim(parts), 1));
-    }
-    // The image rows that a block of output rows reads stay in the second-level cache. What is too large for the last
-    // one is fetched a block ahead: smaller blocks then, as two of them are there.
-    constexpr int64_t kBlockElements = 96 * 1024, kBlockElementsAhead = 24 * 1024;
-    const int64_t cached_elements = context.target().cache_bytes() / 4;
-    const Dim elements = graph::element_count(context.graph().type(node.inputs[0]).shape) +
-                         graph::element_count(context.graph().type(node.outputs[0]).shape);
-    const Dim ahead = cached_elements > 0 ? graph::lt(cached_elements, elements) : Dim(0);
-    const Dim block = graph::select(ahead, Dim(kBlockElementsAhead), Dim(kBlockElements));
-    const Dim block_rows = graph::max(
-        graph::floordiv(block, graph::max(width.in * geometry.channels * Dim(geometry.axes[1].stride), 1)), 1);
-    arguments.scalar("block_rows", block_rows).scalar("ahead", ahead);
-    return context.launch(
-        std::move(kernel), arguments,
-        geometry.batch * geometry.axes[0].out * geometry.axes[1].out * Dim((channels + lanes - 1) / lanes));
+        .list("extras", epilogue.extra_arguments);
+    const graph::Graph& graph = context.graph();
+    const StagedDepthwise staged =
+        plan_staged_depthwise(context.target(), geometry, lanes,
+                              {graph.type(node.inputs[0]).dtype, accumulator, graph.type(stored_value(context)).dtype});
+    return staged.segment > 0 ? launch_staged_depthwise(context, staged, geometry, lanes, accumulator, packed, params,
+                                                        std::move(arguments))
+                              : launch_depthwise(context, geometry, lanes, {.type = accumulator}, packed, params,
+                                                 std::move(arguments));
   }
 };
 

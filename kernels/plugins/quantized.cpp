@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include "kernels/parts/axis_view.h"
+#include "kernels/parts/depthwise.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/parts/image_copy.h"
+#include "kernels/parts/rounding.h"
 #include "kernels/parts/spatial.h"
 #include "kernels/parts/staged_product.h"
 #include "kernels/plugins/plugin_list.h"
@@ -360,33 +362,17 @@ class QuantizedPlugin final : public OpPlugin {
     return true;
   }
 
-  static Status setup_depthwise(SetupContext& context, const Weights& weights, Problem p) {
+  static Status setup_depthwise(SetupContext& context, const Weights& weights, const Problem& p) {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
     const DType x_dtype = graph.type(node.inputs[kX]).dtype;
     const int lanes = context.lanes(DType::kF32);
-    const int64_t channels = p.groups, padded = (channels + lanes - 1) / lanes * lanes;
-    PointerArgument x{context.value(node.inputs[kX])};
-    if (has_padding(p.geometry))
-      AIPU_RETURN_IF_ERROR(copy_image(context, x_dtype, x_dtype, p.x_zero, true, &p.geometry, &x));
-    const SpatialAxis& w = p.geometry.axes[2];
-
+    const int64_t channels = p.groups, padded = rounded_up(channels, lanes);
     dsl::TemplateParams params;
-    constexpr int64_t kWidest = 7;
-    const int64_t width = w.out.constant() ? std::clamp<int64_t>(*w.out.constant(), 1, kWidest) : 1;
-    params.set("X", x_dtype)
-        .set("VL", lanes)
-        .set("NV", 1)
-        .set("WIDTH", width)
-        .set("KW", w.kernel)
-        .set("SW", w.stride)
-        .set("DW", w.dilation);
-    params.set("USE_FMA", context.target().native_fma);
     const graph::Constant* scale = graph.constant(operand(node, kScale));
     const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
-    params.set("ACC", accumulator).set("scale_types", pointer_types(scale != nullptr ? 1 : 0, DType::kF32));
+    params.set("X", x_dtype).set("ACC", accumulator).set("USE_FMA", context.target().native_fma);
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, {}, &params));
-    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("quantized_depthwise.py", "quantized_depthwise", params));
 
     std::vector<float> packed(static_cast<size_t>(p.taps * padded)), start(static_cast<size_t>(padded)),
         factors(static_cast<size_t>(padded));
@@ -398,20 +384,19 @@ class QuantizedPlugin final : public OpPlugin {
       start[static_cast<size_t>(c)] = static_cast<float>(starts[static_cast<size_t>(c)]);
       factors[static_cast<size_t>(c)] = static_cast<float>(of_channel<double>(scales, c, 1));
     }
-    const auto constant = [&](const std::vector<float>& elements) {
-      return context.add_constant(
-          graph::Constant::of<float>(DType::kF32, {static_cast<int64_t>(elements.size())}, elements));
+    const auto constant = [](const std::vector<float>& elements) {
+      return graph::Constant::of<float>(DType::kF32, {static_cast<int64_t>(elements.size())}, elements);
     };
     KernelArguments arguments;
-    arguments.pointer("x", x).pointer("weights", constant(packed)).pointer("start", constant(start));
-    if (scale != nullptr) arguments.pointer("scale[0]", constant(factors));
-    const SpatialAxis &d = p.geometry.axes[0], &h = p.geometry.axes[1];
-    arguments.pointer("out", context.value(epilogue.result))
-        .list("extras", epilogue.extra_arguments)
-        .scalar("padded_channels", padded);
-    bind_geometry(p.geometry, &arguments);
-    return context.launch(std::move(kernel), arguments,
-                          graph::max(p.geometry.batch * d.out * h.out * Dim(padded / lanes), 1));
+    arguments.pointer("x", context.value(node.inputs[kX]))
+        .pointer("out", context.value(epilogue.result))
+        .list("extras", epilogue.extra_arguments);
+    const DepthwiseSums sums{.type = DType::kF32,
+                             .start = constant(start),
+                             .factors = scale != nullptr ? constant(factors) : nullptr,
+                             .zero = has_padding(p.geometry) ? p.x_zero : 0};
+    return launch_depthwise(context, p.geometry, lanes, sums, context.add_constant(constant(packed)), params,
+                            std::move(arguments));
   }
 
   // Every tap of the kernel is outside the image for at most the first or the last of some consecutive pixels, and

@@ -18,7 +18,8 @@ All are filled up with zeros to whole panels and blocks.
 Few rows are a matter of reading the codes. A code becomes a number where it stands in its word: masked and converted it
 is the code times a power of two, which x was divided by (rows are copied first: with what is missing of the last block,
 as zeros, and with the sums that the zero point of each block is multiplied by). So a vector of codes costs a mask, a
-conversion and a multiply-add per row; scales and zero points once per block.
+conversion and a multiply-add per row; scales and zero points once per block. Rows of numbers so large that products by
+codes may overflow, or infinite, are computed again with weights (careful_tile).
 """
 
 from aipu import script as S
@@ -30,6 +31,7 @@ CODES = 32 // BITS  # in a word
 HALF = CODES // 2  # in each half of a word
 WORDS = BLOCK // CODES  # of a block
 PANEL_WIDTH = PANEL_VECTORS * VL
+LARGE = 2.0 ** (127 - BITS)  # where the magnitudes of a row sum up to less, no sum of its products by codes overflows
 
 
 def vector(number):
@@ -55,16 +57,22 @@ def copy_row(
     factors: S.ptr("fp32", "global"),
     out: S.ptr("fp32", "global"),
     sums: S.ptr("fp32", "global"),
+    magnitude: S.ptr("fp32", "global"),
 ):
-    """out = x divided by what its codes are multiplied by, up to whole blocks; sums of the blocks."""
+    """out = x divided by what its codes are multiplied by, up to whole blocks; sums of the blocks; of magnitudes, that
+    of the row.
+    """
     factor = S.vload(factors, lanes=VL)
+    magnitudes = vector(0)
     for block in range(blocks):
         total = vector(0)
         for i in range(block * BLOCK, (block + 1) * BLOCK, VL):
             value = S.cast(S.vload(x + i, mask=S.tail_mask(S.max(S.min(depth - i, VL), 0), VL), lanes=VL), "float32")
             total = total + value
+            magnitudes = magnitudes + S.abs(value)
             S.vstore(value * factor, out + i)
         sums[block] = S.vrpadd(total)[0]
+    magnitude[0] = S.vrpadd(magnitudes)[0]
 
 
 @S.prim_func(is_inline=False)
@@ -127,6 +135,35 @@ def few_rows_tile(
 
 
 @S.prim_func(is_inline=False)
+def careful_tile(
+    x: S.ptr(A, "global"),
+    depth: S.i32,
+    codes: S.ptr("i32", "global"),
+    scale: S.ptr(SCALE, "global"),
+    zeros: zero_types,
+    extras: extra_types,
+    out: S.ptr(OUT, "global"),
+    row_offset: S.i32,
+    ldc: S.i32,
+    n: S.i32,
+    columns: S.i32,
+):
+    """A row by NV vectors of columns, weight by weight."""
+    total = S.alloc_buffer((NV,), f"float32x{VL}")
+    for v in S.unroll(NV):
+        total[v] = vector(0)
+    for k in range(depth):
+        value = S.vbcast(S.cast(x[k], "float32"), lanes=VL)
+        for v in S.unroll(NV):
+            at = k // BLOCK * PANEL_WIDTH + v * VL
+            word = S.vload(codes + (k // CODES * PANEL_WIDTH + v * VL), lanes=VL)
+            code = S.cast((word >> (k % CODES * BITS)) & ((1 << BITS) - 1), "float32")
+            weight = (code - zero_of(zeros, at)) * scale_of(scale, at)
+            total[v] = S.fma(total[v], value, weight)
+    finish_tile(1, total, extras, out, row_offset, ldc, n, columns)
+
+
+@S.prim_func(is_inline=False)
 def make_weights(
     codes: S.ptr("i32", "global"),
     scale: S.ptr(SCALE, "global"),
@@ -147,12 +184,13 @@ def make_weights(
 
 
 @S.macro
-def few_rows(rows, blocks, columns, copies, codes, scale, zeros, extras, out):
+def few_rows(rows, depth, blocks, columns, x, copies, codes, scale, zeros, extras, out):
     """All rows by the panels of this TEC."""
     panels = S.ceildiv(columns, PANEL_WIDTH)
     first, last = own_share(panels)
     padded = blocks * BLOCK
     sums = copies + FEW_ROWS * padded
+    magnitudes = sums + FEW_ROWS * blocks
     words = padded // CODES
     for panel in range(first, last):
         base = panel * (blocks * PANEL_WIDTH)
@@ -180,6 +218,25 @@ def few_rows(rows, blocks, columns, copies, codes, scale, zeros, extras, out):
                             columns - n,
                         )
                 m = m + FEW_HEIGHTS[t]
+        for row in range(rows):
+            if not (magnitudes[row] < LARGE):
+                for part in range(PANEL_VECTORS // NV):
+                    n = panel * PANEL_WIDTH + part * (NV * VL)
+                    at = base + part * (NV * VL)
+                    if n < columns:
+                        careful_tile(
+                            x + row * depth,
+                            depth,
+                            codes + (panel * (words * PANEL_WIDTH) + part * (NV * VL)),
+                            scale + at,
+                            [z + at for z in zeros],
+                            extras,
+                            out,
+                            row * columns,
+                            columns,
+                            n,
+                            columns - n,
+                        )
 
 
 @S.macro
@@ -255,8 +312,9 @@ def block_quantized_matmul(
                     factors,
                     own + row * (blocks * BLOCK),
                     own + (FEW_ROWS * (blocks * BLOCK) + row * blocks),
+                    own + (FEW_ROWS * (blocks * BLOCK + blocks) + row),
                 )
-            few_rows(rows, blocks, columns, own, codes, scale, zeros, extras, out)
+            few_rows(rows, depth, blocks, columns, x, own, codes, scale, zeros, extras, out)
     else:
         if MANY_ROWS:
             many_rows(rows, depth, blocks, columns, row_blocks, x, own, codes, scale, zeros, extras, out)

@@ -7,8 +7,14 @@ Parameters: X, ACC, VL and the epilogue's (epilogue.py, NV = 1), and
   NARROW           whether rows may have fewer than WIDTH pixels
   TAIL             whether the channels may end within a vector
   FETCHES          whether prefetching does anything
+  X_LINE, OUT_LINE elements of a line of the cache
   MEMORY           "global", or "lsram" where depthwise_staged.py brings image, weights and results
-Weights are [kd][kh][kw][C rounded up to VL] in the accumulators' type.
+  SUM, SUMS        type of sums, and what becomes of them: "results", or, where they are of 8-bit integers, exact in
+                   float32 (all are below 2^24): "scaled" by a factor per channel, or "int32"
+  start_types      of such sums pointers to what they start from, and to the factors; they are [C rounded up to VL]
+  zero_types       float32, where the image's zero point is not 0 and stands around the image; none otherwise
+  begin_types      vectors of what start_types point to, and zero_types
+Weights are [kd][kh][kw][C rounded up to VL] in the type of sums.
 
 A tile is WIDTH output pixels of one row for one vector of channels. Each input vector of its patch is loaded once per
 kernel row and used for all the pixels it feeds. The last tile of a row overlaps the one before rather than being
@@ -29,12 +35,24 @@ def accumulate(acc, value, weight):
     return acc + value * weight
 
 
-def depthwise_tile(checked, masked, x, lines, channels, pitch, weights, width, position, extras, target):
+def number_of(raw):
+    """Bytes become numbers by way of int32, which is what processors have instructions for."""
+    return S.cast(raw if SUMS == "results" else S.cast(raw, "int32"), SUM)
+
+
+def result_of(value, begin):
+    """Of a sum; `begin` is what begin_types says."""
+    if SUMS == "scaled":
+        return value * begin[1]
+    return S.cast(value, ACC)
+
+
+def depthwise_tile(checked, masked, x, lines, channels, pitch, weights, width, position, begin, extras, target):
     lane_mask = S.tail_mask(S.min(channels - target.c, VL), VL) if masked else None
-    acc = S.alloc_buffer((WIDTH,), f"{ACC}x{VL}")
-    wv = S.alloc_buffer((KW,), f"{ACC}x{VL}")
+    acc = S.alloc_buffer((WIDTH,), f"{SUM}x{VL}")
+    wv = S.alloc_buffer((KW,), f"{SUM}x{VL}")
     for i in S.unroll(WIDTH):
-        acc[i] = S.cast(0, f"{ACC}x{VL}")
+        acc[i] = S.cast(0, f"{SUM}x{VL}") if SUMS == "results" else begin[0]
     stride = S.i64(pitch)
     for kd in range(lines.depths):
         for kh in range(lines.lines):
@@ -49,25 +67,30 @@ def depthwise_tile(checked, masked, x, lines, channels, pitch, weights, width, p
             for column in S.unroll((WIDTH - 1) * SW + (KW - 1) * DW + 1):
                 if any([(column - k * DW) % SW == 0 and 0 <= (column - k * DW) // SW < WIDTH for k in range(KW)]):
                     at = bases[column // ROWS_PER_BASE] + S.i64(column % ROWS_PER_BASE) * stride
-                    if checked:
+                    if checked and len(zero_types) == 0:
                         if position + column >= 0 and position + column < width.image:
-                            feed(column, acc, wv, at, lane_mask)
+                            feed(column, acc, wv, number_of(S.vload(at, mask=lane_mask, lanes=VL)))
+                    elif checked:
+                        value = S.vbcast(begin[-1], lanes=VL)
+                        if position + column >= 0 and position + column < width.image:
+                            value = number_of(S.vload(at, mask=lane_mask, lanes=VL))
+                        feed(column, acc, wv, value)
                     else:
-                        feed(column, acc, wv, at, lane_mask)
+                        feed(column, acc, wv, number_of(S.vload(at, mask=lane_mask, lanes=VL)))
     shared = shared_values(extras, target.c, lane_mask)
     if EPILOGUE_LOOP:
         vectors = S.alloc_buffer((WIDTH * VL,), ACC)
         for i in S.unroll(WIDTH):
-            S.vstore(acc[i], vectors.addr_of(i * VL))
+            S.vstore(result_of(acc[i], begin), vectors.addr_of(i * VL))
         for pixel in range(S.min(target.pixels, WIDTH)):
             value = S.vload(vectors.addr_of(pixel * VL), lanes=VL)
             store_pixel(value, shared, extras, target, pixel, channels, pitch, lane_mask)
     for i in S.unroll(0 if EPILOGUE_LOOP else WIDTH):
         if NARROW and checked:
             if i < target.pixels:
-                store_pixel(acc[i], shared, extras, target, i, channels, pitch, lane_mask)
+                store_pixel(result_of(acc[i], begin), shared, extras, target, i, channels, pitch, lane_mask)
         else:
-            store_pixel(acc[i], shared, extras, target, i, channels, pitch, lane_mask)
+            store_pixel(result_of(acc[i], begin), shared, extras, target, i, channels, pitch, lane_mask)
 
 
 def store_pixel(value, shared, extras, target, pixel, channels, pitch, lane_mask):
@@ -76,9 +99,8 @@ def store_pixel(value, shared, extras, target, pixel, channels, pitch, lane_mask
     finish_shared(value, shared, extras, target.out, offset, target.c, lane_mask, at)
 
 
-def feed(column, acc, wv, at, lane_mask):
+def feed(column, acc, wv, value):
     """The input vector of a patch's column goes to the output pixels whose taps it is under."""
-    value = S.cast(S.vload(at, mask=lane_mask, lanes=VL), ACC)
     for i in S.unroll(WIDTH):
         for k in S.unroll(KW):
             if i * SW + k * DW == column:
@@ -99,7 +121,7 @@ class Lines:
 class Window:
     """The weights of a vector of channels, and where the next tap, line and plane are."""
 
-    data: S.ptr(ACC, MEMORY)
+    data: S.ptr(SUM, MEMORY)
     tap: S.i32
     line: S.i32
     depth: S.i32
@@ -133,6 +155,7 @@ def depthwise_row(
     pixel_pitch: S.i32,
     weights: Window,
     width: Width,
+    begin: begin_types,
     extras: extra_types,
     out: S.ptr(OUT, MEMORY),
     row_offset: S.i32,
@@ -153,17 +176,39 @@ def depthwise_row(
         own = out if MEMORY == "global" else out + ow * pitch
         target = Target(own, row_offset + ow * channels, c, width.result - ow)
         if masked:
-            depthwise_tile(1, 1, x_tile, lines, channels, pitch, weights, width, position, extras, target)
+            depthwise_tile(1, 1, x_tile, lines, channels, pitch, weights, width, position, begin, extras, target)
         elif inside:
-            depthwise_tile(0, 0, x_tile, lines, channels, pitch, weights, width, position, extras, target)
+            depthwise_tile(0, 0, x_tile, lines, channels, pitch, weights, width, position, begin, extras, target)
         else:
-            depthwise_tile(1, 0, x_tile, lines, channels, pitch, weights, width, position, extras, target)
+            depthwise_tile(1, 0, x_tile, lines, channels, pitch, weights, width, position, begin, extras, target)
+
+
+def beginning(start, zero, weights, c, lines, planes, geometry: Geometry, padded_channels):
+    """What depthwise_row() begins the sums of a row with. Lines around the image, all of the zero point, are added
+    here; columns there are found by tiles.
+    """
+    begin = [S.vload(p + c, lanes=VL) for p in start]
+    if len(zero) == 0:
+        return begin
+    first = begin[0]
+    if lines.count * planes.count < geometry.height.kernel * geometry.depth.kernel:
+        outside = S.vbcast(zero[0], lanes=VL)
+        for kd in range(geometry.depth.kernel):
+            for kh in range(geometry.height.kernel):
+                met = kd >= planes.first and kd < planes.first + planes.count
+                if not (met and kh >= lines.first and kh < lines.first + lines.count):
+                    w = weights + ((kd * geometry.height.kernel + kh) * KW * padded_channels + c)
+                    for k in S.unroll(KW):
+                        first = accumulate(first, outside, S.vload(w + k * padded_channels, lanes=VL))
+    return [first] + begin[1:] + [zero[0]]
 
 
 @S.prim_func
 def depthwise(
     x: S.ptr(X, "global"),
-    weights: S.ptr(ACC, "global"),
+    weights: S.ptr(SUM, "global"),
+    start: start_types,
+    zero: zero_types,
     out: S.ptr(OUT, "global"),
     extras: extra_types,
     geometry: Geometry,
@@ -197,12 +242,12 @@ def depthwise(
                             + S.max(below + (work.block - 1) * height.stride + 1, 0)
                         )
                         x_part = x + (lowest * line + vector * (height.stride * width.image * VL))
-                        for i in range(height.stride * width.image):
-                            S.prefetch(x_part + i * VL)
+                        for i in range(0, height.stride * width.image * VL, X_LINE):
+                            S.prefetch(x_part + i)
                         pixels = width.result
                         out_part = out + (S.i64(number + work.block) * (pixels * channels) + vector * (pixels * VL))
-                        for i in range(pixels):
-                            S.prefetch(out_part + i * VL)
+                        for i in range(0, pixels * VL, OUT_LINE):
+                            S.prefetch(out_part + i)
                 front = row.image * depth.image + planes.start + planes.first * depth.dilation
                 top = lines.start + lines.first * height.dilation
                 x_row = x + ((front * height.image + top) * line + c)
@@ -220,7 +265,8 @@ def depthwise(
                 )
                 across = Width(width.image, width.result, width.pad)
                 row_offset = number * width.result * channels
+                begin = beginning(start, zero, weights, c, lines, planes, geometry, padded_channels)
                 if TAIL and c + VL > channels:
-                    depthwise_row(1, x_row, met, channels, channels, window, across, extras, out, row_offset, c)
+                    depthwise_row(1, x_row, met, channels, channels, window, across, begin, extras, out, row_offset, c)
                 else:
-                    depthwise_row(0, x_row, met, channels, channels, window, across, extras, out, row_offset, c)
+                    depthwise_row(0, x_row, met, channels, channels, window, across, begin, extras, out, row_offset, c)

@@ -61,9 +61,9 @@ def compute_part(part: Part, c, own, image, weights, out, extras, geometry: Geom
     for k in range(0, own, VL):
         window = Window(first + k, padded, KW * padded, 0)
         if TAIL and c + k + VL > channels:
-            depthwise_row(1, image + k, met, channels, own, window, across, extras, out + k, row_offset, c + k)
+            depthwise_row(1, image + k, met, channels, own, window, across, [], extras, out + k, row_offset, c + k)
         else:
-            depthwise_row(0, image + k, met, channels, own, window, across, extras, out + k, row_offset, c + k)
+            depthwise_row(0, image + k, met, channels, own, window, across, [], extras, out + k, row_offset, c + k)
 
 
 @S.prim_func

@@ -81,8 +81,9 @@ std::string constant_of(OnnxBuilder& b, const Integers& x) {
 }
 
 // The road of the tests carries float32: integers pass as numbers and are cast inside the model.
-std::string integer_input(OnnxBuilder& b, const std::string& name, const Integers& x) {
-  const std::string value = b.input(name, DType::kF32, Extents(x.shape.begin(), x.shape.end()));
+std::string integer_input(OnnxBuilder& b, const std::string& name, const Integers& x, Extents extents = {}) {
+  if (extents.empty()) extents.assign(x.shape.begin(), x.shape.end());
+  const std::string value = b.input(name, DType::kF32, extents);
   return b.op("Cast", {value}, {{"to", x.dtype == DType::kI8 ? 3 : 2}});
 }
 void integer_output(OnnxBuilder& b, const std::string& value, const std::string& name, size_t rank) {
@@ -296,6 +297,43 @@ TEST(Quantized, PaddedThreeByThree) {
                  requantised(convolve(c.x, c.w, c.window), {}, c.x, c.w, c.y), stride == 1 && width == 7);
       if (testing::Test::HasFailure()) return;
     }
+  }
+}
+
+// What is around the image is its zero point; rows shorter than a tile, windows that meet the image with a corner only.
+TEST(Quantized, PaddedDepthwise) {
+  struct Case {
+    int64_t width, kernel, stride, dilation, pad;
+    bool is_open;  // the extents are known when running
+  };
+  unsigned seed = 0;
+  for (const Case& k : {Case{1, 3, 1, 1, 1, false}, Case{7, 3, 2, 1, 1, true}, Case{15, 3, 1, 4, 4, false},
+                        Case{29, 5, 1, 1, 4, false}, Case{3, 4, 1, 1, 3, true}}) {
+    SCOPED_TRACE("width " + std::to_string(k.width) + " kernel " + std::to_string(k.kernel));
+    std::mt19937 random(++seed);
+    ConvCase c;
+    const int64_t channels = 16 + 3 * (seed % 2);
+    c.window = {{k.kernel, k.kernel},
+                {k.stride, k.stride},
+                {k.dilation, k.dilation},
+                {k.pad, k.pad, k.pad, k.pad - (k.kernel - 1) % 2},
+                channels};
+    c.x = random_integers(random, {2, channels, 5, k.width}, seed % 2 == 0 ? DType::kU8 : DType::kI8, true);
+    c.x.zeros = {lowest(c.x.dtype) + 255};
+    c.w = random_integers(random, {channels, 1, k.kernel, k.kernel}, DType::kI8, true);
+    c.y.scales = {300};
+    c.y.zeros = {100};
+    OnnxBuilder b("padded_depthwise", seed);
+    const std::string x =
+        integer_input(b, "x", c.x, k.is_open ? Extents{"N", channels, "H", "W"} : Extents{2, channels, 5, k.width});
+    const std::string y = b.op("QLinearConv",
+                               {x, scales_of(b, c.x), zeros_of(b, c.x), constant_of(b, c.w), scales_of(b, c.w),
+                                zeros_of(b, c.w), scales_of(b, c.y), zeros_of(b, c.y)},
+                               c.window.attributes());
+    integer_output(b, y, "y", 4);
+    check_road(b, "padded_depthwise" + std::to_string(seed), {{"x", as_tensor(c.x)}},
+               requantised(convolve(c.x, c.w, c.window), {}, c.x, c.w, c.y), seed == 1);
+    if (testing::Test::HasFailure()) return;
   }
 }
 

@@ -210,3 +210,31 @@ def test_other_blocks_become_numbers(tmp_path, dtype):
     """Along the columns of a product, and of sizes that vectors do not fit."""
     assert not dequantized(tmp_path, dtype, 1, "MatMul")
     assert not dequantized(tmp_path, dtype, 0, "MatMul", block=5)
+
+
+@pytest.mark.parametrize("target", ["host", "host-baseline"])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_infinite_and_huge_rows(tmp_path, bits, target):
+    """As by weights: products of codes before their zero point is taken off would be NaN."""
+    weights = Weights(rows=37, depth=80, block=32, bits=bits, zero="packed")
+    weights.codes[:, :3] = weights.zeros[:, :1] + np.where(weights.zeros[:, :1] > 7, -3, 3)  # no weight of 0 there
+    weights.codes[4, 1] = weights.zeros[4, 0]
+    weights.scales *= F32(0.3 * 2 ** (4 - bits))  # with weights below 0.5 nothing finite overflows
+    output = build(tmp_path, weights, ["M"], target=target)
+    for rows in (1, 3, 5, 12):
+        x = np.random.default_rng(rows).standard_normal((rows, 80)).astype(F32)
+        x[0, 1] = -np.inf
+        if rows > 1:
+            x[1, 40] = 3e38
+            x[1, 41] = -1e38
+        if rows > 2:
+            x[2, 2] = np.nan
+        with np.errstate(invalid="ignore"):
+            expected = (x.astype(np.float64)[..., None] * weights.dense()).sum(1)
+        expected[np.abs(expected) > 3.4e38] *= np.inf
+        found = next(iter(aipu.load(output).run({"x": x}).values()))
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+        assert np.isnan(expected[0]).sum() == 1 and np.isinf(expected[0]).sum() == 36
+        finite = np.isfinite(expected)
+        np.testing.assert_array_equal(found[np.isinf(expected)], expected[np.isinf(expected)])
+        np.testing.assert_allclose(found[finite], expected[finite], rtol=1e-4, atol=1e-4)
