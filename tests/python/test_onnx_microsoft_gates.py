@@ -167,6 +167,57 @@ def test_positions_in_time_and_image(tmp_path, random, family, layout):
     family.check(tmp_path)
 
 
+def activation_of(name, limit, gate, value):
+    if name == "swiglu":
+        gate, value = np.minimum(gate, limit), np.clip(value, -limit, limit)
+        return gate * sigmoid(1.702 * gate) * (value + 1)
+    y = {
+        "relu": lambda x: np.maximum(x, 0),
+        "silu": lambda x: x * sigmoid(x),
+        "gelu": lambda x: x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+        "identity": lambda x: x,
+    }[name](gate)
+    return y if value is None else y * value
+
+
+@pytest.mark.parametrize("tokens", [1, 6])  # of few tokens the experts are picked
+def test_mixtures_of_experts(tmp_path, random, family, tokens):
+    experts, k, size, inner = 8, 2, 6, 5
+    x, scores = floats(random, tokens, size), floats(random, tokens, experts)
+    for name, fusion, third, normalizes in [
+        ("relu", 0, False, 0),
+        ("gelu", 0, False, 1),
+        ("identity", 0, False, 1),
+        ("silu", 0, True, 0),
+        ("swiglu", 1, False, 1),
+        ("swiglu", 2, False, 0),
+        ("swiglu", 0, True, 1),
+    ]:
+        first = floats(random, experts, inner * (2 if fusion else 1), size)
+        bias = floats(random, experts, first.shape[1])
+        second, gates = floats(random, experts, size, inner), floats(random, experts, inner, size)
+        chosen = np.argsort(-scores, -1, "stable")[:, :k]
+        e = np.exp(scores)
+        weights = np.take_along_axis(e / e.sum(-1, keepdims=True), chosen, -1)
+        if normalizes:
+            weights = weights / weights.sum(-1, keepdims=True)
+        y = np.zeros_like(x)
+        for t in range(tokens):
+            for at, expert in enumerate(chosen[t]):
+                h = first[expert] @ x[t] + bias[expert]
+                value = gates[expert] @ x[t] if third else None
+                if fusion:
+                    h, value = (h[::2], h[1::2]) if fusion == 1 else (h[:inner], h[inner:])
+                y[t] += weights[t, at] * (second[expert] @ activation_of(name, 0.5, h, value))
+        operands = [x, scores, first, bias, second, None, gates if third else None]
+        options = {"activation_type": name, "k": k, "normalize_routing_weights": normalizes}
+        if name == "swiglu":
+            options |= {"swiglu_fusion": fusion, "activation_alpha": 1.702, "activation_beta": 1.0, "swiglu_limit": 0.5}
+        family.add("MoE", operands[: 7 if third else 5], y, constants=[2, 3, 4, 6], tolerance=1e-4, **options)
+        family.add("MoE", operands[: 7 if third else 5], y, symbols={0: [0], 1: [0]}, tolerance=1e-4, **options)
+    family.check(tmp_path)
+
+
 REFUSED = [
     ("MRotaryEmbedding", [(1, 2, 3, 8), (3, 1, 3), (9, 4), (9, 4)], {"mrope_section": [1, 1, 1]}, "whose sum is 4"),
     ("Rfft", [(3, 4)], {"signal_ndim": 3}, "signal_ndim is 3"),

@@ -41,6 +41,9 @@ void group_query_attention(OpContext& c);
 void rotary_embedding(OpContext& c);
 void multimodal_rotary_embedding(OpContext& c);
 
+// experts.cpp
+void mixture_of_experts(OpContext& c);
+
 // gates.cpp
 void gated_add(OpContext& c);
 void gated_rms_norm(OpContext& c);

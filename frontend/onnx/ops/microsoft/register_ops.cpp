@@ -30,6 +30,7 @@ constexpr ConverterRow kRows[] = {
     {kDomain, "FusedMatMulActivation", 1, microsoft::fused_matmul},
     {kDomain, "GemmFastGelu", 1, microsoft::gemm_fast_gelu},
     {kDomain, "Inverse", 1, microsoft::inverse},
+    {kDomain, "MoE", 1, microsoft::mixture_of_experts},
     {kDomain, "NhwcConv", 1, microsoft::nhwc_conv},
     {kDomain, "NhwcFusedConv", 1, microsoft::nhwc_conv},
     {kDomain, "NhwcMaxPool", 1, microsoft::nhwc_max_pool},
