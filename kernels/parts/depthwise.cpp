@@ -23,7 +23,9 @@ void set_depthwise_sums(const DepthwiseSums& sums, int lanes, dsl::TemplateParam
   dsl::CapturedList begin(pointers, vector);
   if (has_zero) begin.push_back(number);
   params->set("SUM", sums.type)
-      .set("SUMS", !of_integers ? "results" : scaled ? "scaled" : "int32")
+      .set("SUMS", !of_integers ? "results"
+                   : scaled     ? "scaled"
+                                : "int32")
       .set("start_types", pointer_types(pointers, DType::kF32))
       .set("zero_types", dsl::Captured{dsl::CapturedList(has_zero ? 1 : 0, number)})
       .set("begin_types", dsl::Captured{std::move(begin)});
@@ -56,8 +58,7 @@ Status launch_depthwise(SetupContext& context, const SpatialGeometry& geometry, 
       .set("DW", width.dilation);
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("depthwise.py", "depthwise", params));
   const int64_t cached_bytes = context.target().cache_bytes();
-  const Dim bytes = graph::element_count(x.shape) * Dim(x_bytes) +
-                    graph::element_count(out.shape) * Dim(out_bytes);
+  const Dim bytes = graph::element_count(x.shape) * Dim(x_bytes) + graph::element_count(out.shape) * Dim(out_bytes);
   const Dim ahead = cached_bytes > 0 ? graph::lt(cached_bytes, bytes) : Dim(0);
   const Dim block = graph::select(ahead, Dim(kBlockBytesAhead), Dim(kBlockBytes));
   const Dim step = width.in * geometry.channels * Dim(height.stride * x_bytes);

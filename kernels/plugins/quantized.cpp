@@ -275,7 +275,6 @@ class QuantizedPlugin final : public OpPlugin {
                   panels = (p.group_out + panel_width - 1) / panel_width;
     const int64_t depth = quad ? 4 : 2;
 
-    flatten_pixels(&p.geometry);
     PointerArgument x{context.value(node.inputs[kX])};
     // 16-bit products read a widened copy, from which the zero point has been subtracted.
     int64_t zero = quad ? p.x_zero + (flip ? (x_dtype == DType::kI8 ? 128 : -128) : 0) : 0;
@@ -287,6 +286,8 @@ class QuantizedPlugin final : public OpPlugin {
       AIPU_RETURN_IF_ERROR(
           copy_image(context, x_dtype, read_type, p.x_zero, pads_in_copy || p.group_in % depth != 0, &p.geometry, &x));
     }
+    // Not before: a copy goes by lines.
+    flatten_pixels(&p.geometry);
     const bool edges = has_padding(p.geometry);
     const int64_t kernel_w = p.geometry.axes[2].kernel;
     Runs runs{kernel_w, (p.group_in + depth - 1) / depth, p.group_in};
