@@ -95,18 +95,19 @@ class Bounds {
       nest->parent_axis = stage.attach_ivar;
       return;
     }
+    for (StagePtr group = stage.group.lock(); group; group = group->group.lock()) {
+      if (group->attach == Attach::kRoot) continue;
+      nest->parent = group->attach_stage.lock();
+      nest->parent_axis = group->attach_ivar;
+      return;
+    }
+    // Stages that a rewrite has made of what is in the steps.
     for (const StagePtr& scan : schedule_.stages) {
       if (scan->op->scan() == nullptr) continue;
       const std::vector<StagePtr> body = schedule_.body_of_scan(*scan);
       if (std::find(body.begin(), body.end(), nest->stage) == body.end()) continue;
       nest->parent = scan;
       nest->parent_axis = scan->op->scan()->axis;
-      return;
-    }
-    for (StagePtr group = stage.group.lock(); group; group = group->group.lock()) {
-      if (group->attach != Attach::kAt) continue;
-      nest->parent = group->attach_stage.lock();
-      nest->parent_axis = group->attach_ivar;
       return;
     }
   }

@@ -266,6 +266,13 @@ Status Stage::compute_at(const StagePtr& parent, const IterVarPtr& axis) {
           str_cat("compute_at: '", op->name, "' and '", parent->op->name, "' would each be computed inside the other"));
     if (above->attach != Attach::kAt) break;
   }
+  if (const StagePtr own = group.lock()) {
+    StagePtr around = parent->group.lock();
+    while (around && around != own) around = around->group.lock();
+    if (!around)
+      return invalid_argument(str_cat("compute_at: '", op->name, "' is in a group, and '", parent->op->name,
+                                      "' is outside of it: move the group"));
+  }
   AIPU_ASSIGN_OR_RETURN(const size_t place, parent->leaf_index(axis, "compute_at"));
   static_cast<void>(place);
   attach = Attach::kAt;
@@ -320,6 +327,9 @@ std::shared_ptr<Schedule> Schedule::create(const std::vector<OperationPtr>& outp
       updated->attach_stage = stage;
       updated->attach_ivar = scan->axis;
     }
+  }
+  for (const StagePtr& stage : std::vector<StagePtr>(schedule->stages)) {
+    if (stage->op->scan() != nullptr) schedule->group_steps(stage);
   }
   return schedule;
 }
