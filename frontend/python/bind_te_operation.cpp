@@ -24,6 +24,12 @@ py::dict parts_of(const te::Operation& op) {
     f["inputs"] = scan->inputs;
     f["spatial_axis_"] = scan->spatial;
   }
+  if (const te::Compute* compute = op.compute(); compute != nullptr && compute->call) {
+    f["schedulable_ndim"] = compute->call->schedulable;
+    f["inputs"] = compute->call->inputs;
+    f["native_regions"] = compute->call->regions;
+    f["native_intrin"] = compute->call->intrin;
+  }
   if (const te::Extern* external = op.external()) {
     f["inputs"] = external->inputs;
     f["body"] = external->body;
@@ -79,8 +85,12 @@ void bind_te_operations(py::module_& m) {
                              })
       .def_property_readonly("reduce_axis",
                              [](const Operation& op) {
-                               return op.compute() != nullptr ? op.compute()->reduce_axis
-                                                              : std::vector<te::IterVarPtr>{};
+                               std::vector<te::IterVarPtr> axes;
+                               if (const te::Compute* compute = op.compute()) {
+                                 axes = compute->reduce_axis;
+                                 if (compute->call) axes.resize(compute->call->reduced);
+                               }
+                               return axes;
                              })
       .def_property_readonly(
           "body",
@@ -104,6 +114,25 @@ void bind_te_operations(py::module_& m) {
                           Attributes attrs) {
     return with(checked(te::make_compute(std::move(name), std::move(tag), std::move(axis), std::move(body))),
                 std::move(attrs));
+  });
+  // An expression with elements of other tensors, at their places from `base` on, and with values of variables.
+  m.def("read_regions",
+        [](const Expr& e, const std::vector<std::tuple<te::Tensor, te::Tensor, std::vector<Expr>>>& targets,
+           const std::vector<std::pair<Expr, Expr>>& values) {
+          te::BufferTargets map;
+          for (const auto& [from, to, base] : targets) map[{from.op.get(), from.value_index}] = {to, base};
+          te::Substitution substitution;
+          for (const auto& [var, value] : values) substitution[var.get()] = value;
+          return te::bind_buffers(e, map, substitution);
+        });
+  // The operation, made by a call of an intrinsic.
+  m.def("tensor_call", [](const te::OperationPtr& op, const std::shared_ptr<te::TensorIntrin>& intrin,
+                          size_t schedulable, size_t reduced, std::vector<te::Tensor> inputs,
+                          std::vector<std::vector<te::Range>> regions, std::vector<std::pair<Expr, Expr>> values) {
+    auto copy = std::make_shared<Operation>(*op);
+    std::get<te::Compute>(copy->what).call = std::make_shared<te::TensorCall>(
+        te::TensorCall{intrin, schedulable, reduced, std::move(inputs), std::move(regions), std::move(values)});
+    return te::OperationPtr(std::move(copy));
   });
   m.def("scan", [with](std::string name, std::string tag, std::vector<te::Tensor> init, std::vector<te::Tensor> update,
                        std::vector<te::Tensor> state, std::vector<te::Tensor> inputs, Attributes attrs) {

@@ -124,6 +124,7 @@ void bind_te_schedules(py::module_& m) {
       .def_readonly("rolling", &Stage::rolling_buffer)
       .def_readonly("threads_around", &Stage::env_threads)
       .def_readonly("is_group", &Stage::is_group)
+      .def_readonly("num_child_stages", &Stage::child_count)
       .def_property_readonly("group", [](const Stage& s) { return s.group.lock(); })
       .def_readonly("store_predicate", &Stage::store_predicate)
       .def("native_set_store_predicate", [](Stage& s, Expr predicate) { s.store_predicate = std::move(predicate); })

@@ -59,6 +59,9 @@ class Bounds {
     std::set<const Stage*> read_whole;
     for (const StagePtr& stage : schedule_.stages) {
       const Extern* external = stage->op->external();
+      if (const Compute* compute = stage->op->compute(); compute != nullptr && compute->call) {
+        for (const Tensor& input : compute->call->inputs) read_whole.insert(schedule_.find(input.op.get()).get());
+      }
       if (const Scan* scan = stage->op->scan()) {
         for (const Tensor& init : scan->init) read_whole.insert(schedule_.find(init.op.get()).get());
       }
@@ -92,18 +95,19 @@ class Bounds {
       nest->parent_axis = stage.attach_ivar;
       return;
     }
+    for (StagePtr group = stage.group.lock(); group; group = group->group.lock()) {
+      if (group->attach == Attach::kRoot) continue;
+      nest->parent = group->attach_stage.lock();
+      nest->parent_axis = group->attach_ivar;
+      return;
+    }
+    // Stages that a rewrite has made of what is in the steps.
     for (const StagePtr& scan : schedule_.stages) {
       if (scan->op->scan() == nullptr) continue;
       const std::vector<StagePtr> body = schedule_.body_of_scan(*scan);
       if (std::find(body.begin(), body.end(), nest->stage) == body.end()) continue;
       nest->parent = scan;
       nest->parent_axis = scan->op->scan()->axis;
-      return;
-    }
-    for (StagePtr group = stage.group.lock(); group; group = group->group.lock()) {
-      if (group->attach != Attach::kAt) continue;
-      nest->parent = group->attach_stage.lock();
-      nest->parent_axis = group->attach_ivar;
       return;
     }
   }
@@ -162,7 +166,10 @@ class Bounds {
                                       "' is an argument or an output, which has memory of its own"));
     }
     Analyzer analyzer = analyzer_for(nest->enclosing);
-    for (size_t i = 0; i < shape.size(); ++i) nest->region.push_back(covering(needed[i], shape[i], all, &analyzer));
+    const size_t made_at_once =
+        op.compute() != nullptr && op.compute()->call ? op.compute()->call->schedulable : shape.size();
+    for (size_t i = 0; i < shape.size(); ++i)
+      nest->region.push_back(covering(needed[i], shape[i], all || i >= made_at_once, &analyzer));
     if (all && !statement && nest->parent) {
       return invalid_argument(str_cat("compute_at: '", op.name,
                                       "' is an argument, which has to be computed whole, and "
@@ -176,8 +183,23 @@ class Bounds {
   struct Needs {
     std::vector<Expr> indices;
   };
-  static std::vector<Needs> reads_of(const Nest& consumer, const OperationPtr& producer) {
+  std::vector<Needs> reads_of(const Nest& consumer, const OperationPtr& producer) const {
     std::vector<Needs> found;
+    if (const auto& call = consumer.compute().call) {  // both ends of what the intrinsic is given
+      for (size_t k = 0; k < call->inputs.size(); ++k) {
+        if (schedule_.find(call->inputs[k].op.get())->op != producer) continue;
+        Needs first, last;
+        for (const Range& range : call->regions[k]) {
+          Expr low = range.min, extent = range.extent;
+          match_index_types(low, extent);
+          first.indices.push_back(low);
+          last.indices.push_back(add(low, sub(extent, make_int(1, extent->type))));
+        }
+        found.push_back(std::move(first));
+        found.push_back(std::move(last));
+      }
+      return found;
+    }
     for (const Expr& body : consumer.body) {
       walk(body, [&](const Expr& e) {
         const Read* r = e->as<Read>();

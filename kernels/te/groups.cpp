@@ -75,7 +75,35 @@ Result<StagePtr> Schedule::create_group(const std::vector<OperationPtr>& outputs
     if (parent && !is_member(parent)) static_cast<void>(member->compute_root());
   }
   groups.push_back(made);
+  count_children();
   return made;
+}
+
+void Schedule::count_children() {
+  for (const StagePtr& group : groups) {
+    group->child_count = 0;
+    for (const auto* list : {&stages, &groups}) {
+      group->child_count += static_cast<int>(std::count_if(
+          list->begin(), list->end(), [&](const StagePtr& stage) { return stage->group.lock() == group; }));
+    }
+  }
+}
+
+// What a scan computes once per step is a group that stays there.
+void Schedule::group_steps(const StagePtr& scan) {
+  auto group =
+      std::make_shared<Stage>(make_placeholder(str_cat("group.", groups.size()), {}, Type::scalar(DType::kI32)));
+  group->is_group = true;
+  group->attach = Attach::kScanUpdate;
+  group->attach_stage = scan;
+  group->attach_ivar = scan->op->scan()->axis;
+  for (const StagePtr& member : body_of_scan(*scan)) {
+    StagePtr outermost = member;  // of the groups of scans inside
+    while (const StagePtr around = outermost->group.lock()) outermost = around;
+    outermost->group = group;
+  }
+  groups.push_back(group);
+  count_children();
 }
 
 std::vector<StagePtr> Schedule::body_of_scan(const Stage& scan) const {

@@ -135,6 +135,11 @@ class Writer {
       if (found != n.stage->attributes.end() && found->second.tensor_intrin)
         return tensorized(n, i, *found->second.tensor_intrin, &analyzer);
     }
+    if (n.compute().call) {
+      size_t at = 0;
+      while (at < count && !n.compute().inside_call(n.loops[at].axis.get())) ++at;
+      return tensorized(n, at, *n.compute().call->intrin, &analyzer);
+    }
     const Reduce* reduce = n.body.front()->as<Reduce>();
     if (reduce == nullptr) return loops(n, 0, count, store_values(n, &analyzer));
     size_t first = count;
@@ -175,8 +180,9 @@ class Writer {
         fail(str_cat("tensorize of stage '", n.stage->op->name, "': axis '", loop.axis->name(),
                      "' is fused of a data and a reduction axis"));
     }
-    auto made = tensorize(n, at, intrin, analyzer,
-                          [this](const Tensor& tensor, size_t dimension) { return stride(tensor, dimension); });
+    const auto strides = [this](const Tensor& tensor, size_t dimension) { return stride(tensor, dimension); };
+    auto made =
+        n.compute().call ? bind_call(n, schedule_, analyzer, strides) : tensorize(n, at, intrin, analyzer, strides);
     if (!made.ok()) {
       if (error_.ok()) error_ = std::move(made).status();
       return nullptr;

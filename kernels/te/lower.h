@@ -29,6 +29,10 @@ struct Tensorized {
 Result<Tensorized> tensorize(const Nest& nest, size_t at, const TensorIntrin& intrin, Analyzer* analyzer,
                              const std::function<Expr(const Tensor&, size_t dimension)>& stride);
 
+// The same for a stage that calls an intrinsic.
+Result<Tensorized> bind_call(const Nest& nest, const Schedule& schedule, Analyzer* analyzer,
+                             const std::function<Expr(const Tensor&, size_t dimension)>& stride);
+
 // `params` in the caller's order. What is neither a parameter nor inlined is computed into memory of its own.
 Result<Function> lower_schedule(const Schedule& schedule, std::vector<Parameter> params, std::string name,
                                 bool shared_by_threads = false);

@@ -9,6 +9,13 @@
 
 namespace aipu::te {
 
+bool Compute::inside_call(const IterVar* iter) const {
+  if (!call) return false;
+  const auto is_iter = [&](const IterVarPtr& a) { return a.get() == iter; };
+  return std::any_of(axis.begin() + static_cast<std::ptrdiff_t>(call->schedulable), axis.end(), is_iter) ||
+         std::any_of(reduce_axis.begin() + static_cast<std::ptrdiff_t>(call->reduced), reduce_axis.end(), is_iter);
+}
+
 namespace {
 
 // The placeholder that has the shape and type of an output of a scan or of a statement.

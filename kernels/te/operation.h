@@ -1,7 +1,9 @@
 // What computes tensors. Immutable once made.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/te/expr.h"
@@ -26,11 +28,27 @@ struct Placeholder {
   Type type;
 };
 
+struct TensorIntrin;
+
+// The call of an intrinsic, of which all elements of an output's inner axes are made at once.
+struct TensorCall {
+  std::shared_ptr<const TensorIntrin> intrin;
+  size_t schedulable = 0, reduced = 0;      // data and reduction axes before those of the intrinsic
+  std::vector<Tensor> inputs;               // in the order of the intrinsic's
+  std::vector<std::vector<Range>> regions;  // of the inputs, over the axes before those of the intrinsic
+  // Of the variables of the intrinsic: extents of its buffers, scalar parameters.
+  std::vector<std::pair<Expr, Expr>> values;
+};
+
 // Element [i, j, ...] of output v is body[v] over the variables of `axis`. Bodies are all reductions or none is.
 struct Compute {
   std::vector<IterVarPtr> axis, reduce_axis;
   std::vector<Expr> body;
   std::vector<Expr> shape;  // the extents of `axis`
+  // What makes the elements; `body` is what they are. Null: the loops over all axes.
+  std::shared_ptr<const TensorCall> call = nullptr;
+
+  bool inside_call(const IterVar* iter) const;  // whether the intrinsic goes over the axis
 };
 
 // State over time: output s is init[s] for the first init[s].shape[0] steps, then update[s], which reads what was

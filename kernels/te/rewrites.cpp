@@ -176,7 +176,15 @@ Result<Tensor> Schedule::cache_read(const Tensor& tensor, const std::string& sco
   };
   for (const StagePtr& reader : stages_of_readers) {
     Operation op = *reader->op;
-    for (Expr& body : std::get<Compute>(op.what).body) body = rewrite(body, change);
+    auto& compute = std::get<Compute>(op.what);
+    for (Expr& body : compute.body) body = rewrite(body, change);
+    if (compute.call) {
+      TensorCall call = *compute.call;
+      for (Tensor& input : call.inputs) {
+        if (find(input.op.get()) == producer && input.value_index == tensor.value_index) input = {cache, 0};
+      }
+      compute.call = std::make_shared<TensorCall>(std::move(call));
+    }
     replace(reader, std::make_shared<Operation>(std::move(op)), true);
   }
   const auto place = std::find(stages.begin(), stages.end(), producer);
@@ -222,6 +230,16 @@ Result<std::vector<Tensor>> Schedule::cache_write(const std::vector<Tensor>& ten
   for (const IterVarPtr& axis : op.compute()->axis) roots[axis->var.get()] = analyzer.simplify(all.at(axis.get()));
   const Expr condition = all_of(guards(nest, all, true, &analyzer));
   for (const Expr& body : op.compute()->body) cache.body.push_back(with_condition(body, condition, roots, &analyzer));
+  if (const auto& made_by = op.compute()->call) {
+    if (condition) return refused("cache_write", op, "its loops have guards around the intrinsic that it calls");
+    TensorCall call = *made_by;
+    call.schedulable = leaves.size() - (op.compute()->axis.size() - made_by->schedulable);
+    for (std::vector<Range>& region : call.regions) {
+      for (Range& range : region) range = {substitute(range.min, roots), substitute(range.extent, roots)};
+    }
+    for (auto& [var, value] : call.values) value = substitute(value, roots);
+    cache.call = std::make_shared<TensorCall>(std::move(call));
+  }
   cache.reduce_axis = op.compute()->reduce_axis;
   for (IterVarPtr& axis : cache.reduce_axis) {  // whose domain may depend on the data axes
     const Range dom{substitute(axis->dom->min, roots), substitute(axis->dom->extent, roots)};
@@ -265,6 +283,7 @@ Result<std::vector<Tensor>> Schedule::rfactor(const Tensor& tensor, const IterVa
   const Operation& op = *stage->op;
   const Reduce* reduce = op.reduction();
   if (reduce == nullptr) return refused("rfactor", op, "it is no reduction");
+  if (op.compute()->call) return refused("rfactor", op, "it calls an intrinsic");
   if (axis->kind != IterKind::kCommReduce)
     return refused("rfactor", op, str_cat("axis '", axis->name(), "' is no reduction axis"));
   if (std::find(stage->leaf_iter_vars.begin(), stage->leaf_iter_vars.end(), axis) == stage->leaf_iter_vars.end())

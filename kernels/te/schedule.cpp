@@ -27,6 +27,10 @@ Stage::Stage(OperationPtr operation) : op(operation), origin_op(std::move(operat
   for (const IterVarPtr& axis : all_iter_vars) {
     if (axis->kind != IterKind::kOpaque) leaf_iter_vars.push_back(axis);
   }
+  // What an intrinsic goes over is inside of all else.
+  if (const Compute* compute = op->compute(); compute != nullptr && compute->call)
+    std::stable_partition(leaf_iter_vars.begin(), leaf_iter_vars.end(),
+                          [&](const IterVarPtr& axis) { return !compute->inside_call(axis.get()); });
 }
 
 std::vector<IterVarPtr> Stage::root_axes() const {
@@ -58,6 +62,8 @@ Status Stage::refused(std::string_view primitive, const IterVarPtr& axis, std::s
 }
 
 Result<size_t> Stage::leaf_index(const IterVarPtr& axis, std::string_view primitive) const {
+  if (op->compute() != nullptr && op->compute()->inside_call(axis.get()))
+    return refused(primitive, axis, "lies inside of the intrinsic that the stage calls");
   const auto found = std::find(leaf_iter_vars.begin(), leaf_iter_vars.end(), axis);
   if (found != leaf_iter_vars.end()) return static_cast<size_t>(found - leaf_iter_vars.begin());
   const bool known = std::find(all_iter_vars.begin(), all_iter_vars.end(), axis) != all_iter_vars.end();
@@ -190,6 +196,7 @@ Status Stage::tensorize(const IterVarPtr& axis, TensorIntrinPtr intrin) {
   AIPU_ASSIGN_OR_RETURN(const size_t place, leaf_index(axis, "tensorize"));
   static_cast<void>(place);
   if (op->compute() == nullptr) return refused("tensorize", axis, "is no axis of a compute");
+  if (op->compute()->call) return refused("tensorize", axis, "is of a stage that calls an intrinsic already");
   if (axis->kind != IterKind::kDataPar && axis->kind != IterKind::kCommReduce)
     return refused("tensorize", axis, "is neither a data nor a reduction axis");
   for (const IterVarPtr& leaf : leaf_iter_vars) {
@@ -259,6 +266,13 @@ Status Stage::compute_at(const StagePtr& parent, const IterVarPtr& axis) {
           str_cat("compute_at: '", op->name, "' and '", parent->op->name, "' would each be computed inside the other"));
     if (above->attach != Attach::kAt) break;
   }
+  if (const StagePtr own = group.lock()) {
+    StagePtr around = parent->group.lock();
+    while (around && around != own) around = around->group.lock();
+    if (!around)
+      return invalid_argument(str_cat("compute_at: '", op->name, "' is in a group, and '", parent->op->name,
+                                      "' is outside of it: move the group"));
+  }
   AIPU_ASSIGN_OR_RETURN(const size_t place, parent->leaf_index(axis, "compute_at"));
   static_cast<void>(place);
   attach = Attach::kAt;
@@ -273,6 +287,8 @@ Status Stage::compute_inline() {
     return invalid_argument(str_cat("compute_inline: '", op->name, "' is no compute, which alone can be inlined"));
   if (attach == Attach::kScanUpdate)
     return invalid_argument(str_cat("compute_inline: '", op->name, "' is the update of a scan"));
+  if (compute->call)
+    return invalid_argument(str_cat("compute_inline: '", op->name, "' calls an intrinsic, which can't be inlined"));
   if (op->reduction() != nullptr)
     return invalid_argument(str_cat("compute_inline: '", op->name, "' is a reduction, which can't be inlined"));
   if (compute->body.size() != 1)
@@ -311,6 +327,9 @@ std::shared_ptr<Schedule> Schedule::create(const std::vector<OperationPtr>& outp
       updated->attach_stage = stage;
       updated->attach_ivar = scan->axis;
     }
+  }
+  for (const StagePtr& stage : std::vector<StagePtr>(schedule->stages)) {
+    if (stage->op->scan() != nullptr) schedule->group_steps(stage);
   }
   return schedule;
 }

@@ -100,6 +100,7 @@ class Stage {
   std::weak_ptr<Stage> attach_stage;
   std::weak_ptr<Stage> group;  // the innermost that it belongs to
   bool is_group = false;
+  int child_count = 0;  // stages and groups right inside of a group
   std::string scope;
   bool is_output = false, double_buffer = false, rolling_buffer = false;
   std::vector<IterVarPtr> env_threads;
@@ -136,6 +137,8 @@ class Schedule {
   std::vector<OperationPtr> outputs;
 
  private:
+  void group_steps(const StagePtr& scan);
+  void count_children();
   std::vector<StagePtr> between(const std::vector<OperationPtr>& outputs, const std::vector<OperationPtr>& inputs,
                                 bool include_inputs) const;
   void insert_before(const StagePtr& place, StagePtr stage);  // null: at the end

@@ -162,6 +162,7 @@ class BufferBinder {
     if (!stmt) return stmt;
     return std::visit([this](const auto& n) { return bind(n); }, stmt->node);
   }
+  Expr operator()(const Expr& e) { return rewrite(e, change_); }
 
  private:
   Expr changed(const Expr& e) {
@@ -176,8 +177,6 @@ class BufferBinder {
     const Tensor& tensor = target->second.tensor;
     return make_expr(e->type, Read{tensor.op, tensor.value_index, indices(target->second, read->indices)});
   }
-
-  Expr operator()(const Expr& e) { return rewrite(e, change_); }
 
   std::vector<Expr> all(const std::vector<Expr>& list) {
     std::vector<Expr> result;
@@ -315,6 +314,10 @@ class UsedTensors {
 
 Stmt bind_buffers(const Stmt& stmt, const BufferTargets& targets, const Substitution& values) {
   return BufferBinder(targets, values)(stmt);
+}
+
+Expr bind_buffers(const Expr& expr, const BufferTargets& targets, const Substitution& values) {
+  return BufferBinder(targets, values)(expr);
 }
 
 Function outline(std::string name, const Stmt& body, const std::vector<Parameter>& known) {

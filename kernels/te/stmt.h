@@ -109,6 +109,8 @@ using BufferTargets = std::map<std::pair<const Operation*, int>, BufferTarget>;
 // The statement with other tensors, and with values for variables.
 Stmt bind_buffers(const Stmt& stmt, const BufferTargets& targets, const Substitution& values);
 
+Expr bind_buffers(const Expr& expr, const BufferTargets& targets, const Substitution& values);
+
 // A parameter of a function: a tensor, or a scalar variable where `tensor.op` is null.
 struct Parameter {
   Tensor tensor;

@@ -10,6 +10,35 @@ namespace aipu::te {
 
 namespace {
 
+using Strides = std::function<Expr(const Tensor&, size_t)>;
+
+// The strides of what a buffer of an intrinsic stands for; `values` gets those of the buffer that are variables.
+Status bind_strides(const TensorIntrin& intrin, size_t k, const Tensor& own, const std::string& where,
+                    const Strides& stride, Analyzer* analyzer, Substitution* values) {
+  const auto wrong = [&](std::string_view why) { return invalid_argument(str_cat(where, why)); };
+  const Tensor& buffer = intrin.buffers[k];
+  const size_t rank = buffer.shape().size(), skipped = own.shape().size() - rank;
+  std::vector<Expr> extents;
+  for (const Expr& extent : buffer.shape()) extents.push_back(substitute(extent, *values));
+  const std::vector<Expr> natural = strides_of(extents, {});
+  for (size_t d = 0; d < rank; ++d) {
+    const Expr real = stride(own, skipped + d);
+    const Expr& declared = intrin.strides[k].empty() ? natural[d] : intrin.strides[k][d];
+    if (declared->as<Var>() != nullptr && !values->contains(declared.get())) {
+      if (!real) return wrong(str_cat("the strides of '", own.name(), "' are not known"));
+      (*values)[declared.get()] = real;
+      continue;
+    }
+    const Expr expected = substitute(declared, *values);
+    if (as_int(extents[d]) == 1) continue;
+    if (!real || !analyzer->prove_equal(real, expected)) {
+      return wrong(str_cat("dimension ", d, " of '", own.name(), "' has stride ", to_text(real), ", the buffer '",
+                           buffer.name(), "' needs ", to_text(expected)));
+    }
+  }
+  return {};
+}
+
 class Matcher {
  public:
   Matcher(const Nest& nest, size_t at, const TensorIntrin& intrin, Analyzer* analyzer,
@@ -213,7 +242,8 @@ class Matcher {
       const Tensor own = is_input ? inputs_[k] : Tensor{nest_.stage->op, static_cast<int>(k - inputs_.size())};
       BufferTarget target{own, {}};
       for (const Range& range : is_input ? regions_[k] : output_) target.base.push_back(range.min);
-      AIPU_RETURN_IF_ERROR(bind_strides(k, own, &strides));
+      const std::string where = str_cat("tensorize of stage '", nest_.stage->op->name, "' by '", intrin_.name, "': ");
+      AIPU_RETURN_IF_ERROR(bind_strides(intrin_, k, own, where, stride_, &analyzer_, &strides));
       targets[{intrin_.buffers[k].op.get(), intrin_.buffers[k].value_index}] = std::move(target);
     }
     Tensorized made;
@@ -221,28 +251,6 @@ class Matcher {
     made.init = bind_buffers(intrin_.reduce_init, targets, strides);
     made.update = bind_buffers(intrin_.reduce_update, targets, strides);
     return made;
-  }
-
-  Status bind_strides(size_t k, const Tensor& own, Substitution* values) {
-    const Tensor& buffer = intrin_.buffers[k];
-    const size_t rank = buffer.shape().size(), skipped = own.shape().size() - rank;
-    const std::vector<Expr> natural = strides_of(buffer.shape(), {});
-    for (size_t d = 0; d < rank; ++d) {
-      const Expr real = stride_(own, skipped + d);
-      const Expr& declared = intrin_.strides[k].empty() ? natural[d] : intrin_.strides[k][d];
-      if (declared->as<Var>() != nullptr && !values->contains(declared.get())) {
-        if (!real) return wrong(str_cat("the strides of '", own.name(), "' are not known"));
-        (*values)[declared.get()] = real;
-        continue;
-      }
-      const Expr expected = substitute(declared, *values);
-      if (as_int(buffer.shape()[d]) == 1) continue;
-      if (!real || !analyzer_.prove_equal(real, expected)) {
-        return wrong(str_cat("dimension ", d, " of '", own.name(), "' has stride ", to_text(real), ", the buffer '",
-                             buffer.name(), "' needs ", to_text(expected)));
-      }
-    }
-    return {};
   }
 
   const Nest& nest_;
@@ -259,6 +267,34 @@ class Matcher {
 };
 
 }  // namespace
+
+Result<Tensorized> bind_call(const Nest& nest, const Schedule& schedule, Analyzer* analyzer, const Strides& stride) {
+  const Compute& compute = nest.compute();
+  const TensorCall& call = *compute.call;
+  const TensorIntrin& intrin = *call.intrin;
+  const Substitution roots = root_values(nest, nest.values);
+  const auto here = [&](const Expr& e) { return analyzer->simplify_value(substitute(e, roots)); };
+  Substitution values;
+  for (const auto& [var, value] : call.values) values[var.get()] = here(value);
+  BufferTargets targets;
+  for (size_t k = 0; k < intrin.buffers.size(); ++k) {
+    const bool is_input = k < call.inputs.size();
+    const Tensor own = is_input ? Tensor{schedule.find(call.inputs[k].op.get())->op, call.inputs[k].value_index}
+                                : Tensor{nest.stage->op, static_cast<int>(k - call.inputs.size())};
+    BufferTarget target{own, {}};
+    for (size_t d = 0; d < own.shape().size(); ++d) {
+      const bool inner = !is_input && d >= call.schedulable;
+      target.base.push_back(is_input ? here(call.regions[k][d].min)
+                            : inner  ? nest.region[d].min
+                                     : here(compute.axis[d]->var));
+    }
+    const std::string where = str_cat("stage '", nest.stage->op->name, "' calls '", intrin.name, "': ");
+    AIPU_RETURN_IF_ERROR(bind_strides(intrin, k, own, where, stride, analyzer, &values));
+    targets[{intrin.buffers[k].op.get(), intrin.buffers[k].value_index}] = std::move(target);
+  }
+  return Tensorized{bind_buffers(intrin.body, targets, values), bind_buffers(intrin.reduce_init, targets, values),
+                    bind_buffers(intrin.reduce_update, targets, values)};
+}
 
 Result<Tensorized> tensorize(const Nest& nest, size_t at, const TensorIntrin& intrin, Analyzer* analyzer,
                              const std::function<Expr(const Tensor&, size_t dimension)>& stride) {

@@ -76,7 +76,9 @@ Expr rewrite(const Expr& expr, const Change& change) {
       },
       [&](const Call& n) {
         auto args = n.args;
-        return rewrite_all(&args, change) ? make_expr(expr->type, Call{n.name, std::move(args)}) : expr;
+        const bool changed = rewrite_all(&args, change);
+        if (n.name == "likely" && as_int(args[0])) return args[0];
+        return changed ? make_expr(expr->type, Call{n.name, std::move(args)}) : expr;
       },
       [&](const Read& n) {
         auto indices = n.indices;

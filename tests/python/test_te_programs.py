@@ -357,3 +357,28 @@ def test_steps_of_building():
     x, y = random(8), np.zeros(8, "float32")
     build_module.build(module, target="host")(x, y)
     np.testing.assert_array_equal(y, x + 1)
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+def test_steps_of_a_scan_are_a_group():
+    m, n = te.size_var("m"), te.size_var("n")
+    x, state = te.placeholder((m, n), name="x"), te.placeholder((m, n), name="state")
+    init = te.compute((1, n), lambda _, i: x[0, i], name="init")
+    first = te.compute((m, n), lambda t, i: state[t - 1, i] + x[t, i], name="first")
+    second = te.compute((m, n), lambda t, i: first[t, i] + 1, name="second")
+    update = te.compute((m, n), lambda t, i: second[t, i] + 1, name="update")
+    out = te.scan(init, update, state, inputs=x)
+    s = te.create_schedule(out.op)
+    assert s[first].group is not None and s[first].group == s[second].group
+    s[first].compute_at(s[second], second.op.axis[1])
+    inner = s.create_group(outputs=second, inputs=[state, x])
+    assert inner.group == s[update].group and s[first].group == inner and inner.num_child_stages == 2
+    inner.compute_at(s[update], update.op.axis[1])
+    assert inner.attach_stage == s[update]
+    with pytest.raises(tvm.TVMError, match="'second' is in a group, and 'init' is outside of it"):
+        s[second].compute_at(s[init], init.op.axis[0])
+    a, b = random(5, 7), np.zeros((5, 7), "float32")
+    tvm.build(s, [x, out], "host")(a, b)
+    np.testing.assert_allclose(b, a.cumsum(0) + 2 * np.arange(5)[:, None], rtol=1e-4, atol=1e-5)

@@ -7,9 +7,12 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 from .. import _native
 from ._expr import FUNCTIONS, IterVar, PrimExpr, Stmt, TVMError, _view, cast, const, dtype_text, expr, var
+from ._intrin_call import IntrinCall
 from ._tensor import Tensor, TensorSlice, _extents
 
 _te = _native.te
+
+_of_data: Any = weakref.WeakValueDictionary()  # buffers by the variables that stand for their addresses
 
 
 class Buffer:
@@ -33,6 +36,7 @@ class Buffer:
         self.tensor = _te.placeholder(name, _extents(shape), dtype_text(dtype))
         self.name, self.dtype = name, self.tensor.dtype
         self.data = var(name, "handle")
+        _of_data[self.data.key()] = self
         if buffer_type == "auto_broadcast" and not strides:
             strides = [var(f"stride{d}") for d in range(self.tensor.ndim)]
         self.strides: List[PrimExpr] = [expr(s) for s in strides or []]
@@ -131,6 +135,8 @@ def _call_by_name(name: str, args: Sequence[Any], is_c: bool) -> Any:
             values.append((arg.tensor, _whole(arg.tensor), False))
         elif isinstance(arg, AccessPointer):
             values.append(_pointer(arg))
+        elif isinstance(arg, PrimExpr) and arg.key() in _of_data:
+            values.append((_of_data[arg.key()].tensor, _whole(_of_data[arg.key()].tensor), True))
         else:
             values.append(expr(arg))
     return _te.stmt_packed(name, values, is_c)
@@ -378,8 +384,10 @@ def _given(what: str, buffers: Any, wanted: Sequence[Any]) -> Optional[List[Any]
 class TensorIntrin:
     """A declared computation with the statements that do it; :func:`decl_tensor_intrin`."""
 
-    def __init__(self, op: Any, name: str, buffers: Sequence[Buffer], parts: Sequence[Any]) -> None:
-        self.op, self.name, self.buffers, self.scalar_params = op, name, list(buffers), []
+    def __init__(
+        self, op: Any, name: str, buffers: Sequence[Buffer], parts: Sequence[Any], scalar_params: Sequence[Any] = ()
+    ) -> None:
+        self.op, self.name, self.buffers, self.scalar_params = op, name, list(buffers), list(scalar_params)
         self.inputs = list(op.input_tensors)
         self.body, self.reduce_init, self.reduce_update = parts
         self.native = _te.NativeIntrin(
@@ -394,8 +402,9 @@ class TensorIntrin:
         )
         _natives[id(self.native)] = self
 
-    def __call__(self, *_: Any, **__: Any) -> Any:
-        raise TVMError(f"intrinsic {self.name}: calling an intrinsic inside te.compute is not supported; use tensorize")
+    def __call__(self, *args: Any, reduce_axis: Any = None) -> Any:
+        """For regions of tensors (``A[i, 0:16]``) and scalars, inside the function of a ``te.compute``."""
+        return IntrinCall(self, args, reduce_axis)
 
 
 def decl_tensor_intrin(
@@ -411,8 +420,6 @@ def decl_tensor_intrin(
     """
     if not isinstance(op, _te.Operation):
         raise TypeError(f"decl_tensor_intrin: an operation, not {type(op).__name__}")
-    if scalar_params:
-        raise TVMError("decl_tensor_intrin: scalar_params are not supported")
     inputs = op.input_tensors
     if not op.is_compute or any(t.op.kind != "placeholder" for t in inputs):
         raise ValueError("decl_tensor_intrin: a compute over placeholders only")
@@ -425,13 +432,14 @@ def decl_tensor_intrin(
             params = dict(default_buffer_params or {})
             made = decl_buffer(tensor.shape, tensor.dtype, tensor.name, **params)
         buffers.append(made)
-    body = fcompute(buffers[: len(inputs)], buffers[len(inputs) :])
+    scalars = list(scalar_params or [])
+    body = fcompute(buffers[: len(inputs)], buffers[len(inputs) :], *([scalars] if scalars else []))
     parts = list(body) if isinstance(body, (list, tuple)) else [body, None, None]
     parts += [None] * (3 - len(parts))
     if parts[0] is None or len(parts) != 3:
         raise ValueError("decl_tensor_intrin: a statement, or (body, reduce_init, reduce_update)")
     parts = [None if part is None else statement(part, "decl_tensor_intrin") for part in parts]
-    return TensorIntrin(op, name, buffers, parts)
+    return TensorIntrin(op, name, buffers, parts, scalars)
 
 
 Evaluate = _view("Evaluate", Stmt, ("PackedCall",), lambda value: statement(value, "Evaluate"))

@@ -201,6 +201,10 @@ def _missing(name: str) -> Any:
     return primitive
 
 
+Operation.input_regions = property(
+    lambda self: [[Range.from_min_extent(r.min, r.extent) for r in ranges] for ranges in self.parts()["native_regions"]]
+)
+Operation.intrin = property(lambda self: declared(self.parts()["native_intrin"]))
 Stage.split = _split
 Stage.fuse = _fuse
 Stage.reorder = _reorder

@@ -36,6 +36,14 @@ class _OperationView(type):
 
 PlaceholderOp = _OperationView("PlaceholderOp", (), {"kind": "placeholder"})
 ComputeOp = _OperationView("ComputeOp", (), {"kind": "compute"})
+
+
+class _CallView(_OperationView):
+    def __instancecheck__(cls, value: Any) -> bool:
+        return super().__instancecheck__(value) and "schedulable_ndim" in value.parts()
+
+
+TensorComputeOp = _CallView("TensorComputeOp", (), {"kind": "compute"})
 ScanOp = _OperationView("ScanOp", (), {"kind": "scan"})
 ExternOp = _OperationView("ExternOp", (), {"kind": "extern"})
 
@@ -272,7 +280,7 @@ def _axis_names(fcompute: Callable[..., Any], rank: int, varargs: Optional[Seque
         return list(arguments) + names
     if not arguments:
         return [f"i{k}" for k in range(rank)]
-    if len(arguments) != rank:
+    if len(arguments) > rank:
         raise ValueError(f"a shape of {rank} dimensions and a function of {len(arguments)} indices")
     return list(arguments)
 
@@ -295,6 +303,11 @@ def compute(
         low = const(0, extent.dtype)
         axes.append(IterVar(var(axis_name, extent.dtype), _te.NativeRange(low, extent), 0))
     value = fcompute(*[axis.var for axis in axes]) if takes else fcompute()
+    if hasattr(type(value), "make"):  # the call of an intrinsic, which has the other axes
+        op = value.make(name, tag, axes, extents, _attributes(attrs))
+        return op.output(0) if op.num_outputs == 1 else tuple(op.output(i) for i in range(op.num_outputs))
+    if len(axes) != len(extents):
+        raise ValueError(f"a shape of {len(extents)} dimensions and a function of {len(axes)} indices")
     several = isinstance(value, (list, tuple))
     body = [expr(v) for v in (value if several else [value])]
     op = _te.compute(name, tag, axes, body, _attributes(attrs))
