@@ -81,12 +81,13 @@ void mixture_of_experts(OpContext& c) {
                                 {c.output_names[0] + "/scores", c.output_names[0] + "/experts"});
   if (!c.ok()) return;
   const ValueId chosen = top[1];
-  const ValueId weights =
-      normalizes ? c.emit("Softmax", {{"axis", int64_t{-1}}}, {top[0]})
-                 : c.emit("GatherElements", {{"axis", int64_t{-1}}},
-                          {c.emit("Softmax", {{"axis", int64_t{-1}}}, {scores}), chosen});
+  const ValueId weights = normalizes ? c.emit("Softmax", {{"axis", int64_t{-1}}}, {top[0]})
+                                     : c.emit("GatherElements", {{"axis", int64_t{-1}}},
+                                              {c.emit("Softmax", {{"axis", int64_t{-1}}}, {scores}), chosen});
   const bool picks = tokens && *tokens * k < *experts;
-  const auto of_experts = [&](size_t i) { return picks && c.has_input(i) ? gather(c, c.input(i), chosen) : c.input(i); };
+  const auto of_experts = [&](size_t i) {
+    return picks && c.has_input(i) ? gather(c, c.input(i), chosen) : c.input(i);
+  };
   const auto layer = [&](ValueId columns, size_t i) {
     const ValueId y = matmul(c, of_experts(i), columns);
     return c.has_input(i + 1) ? add(c, y, c.unsqueeze(of_experts(i + 1), {-1})) : y;
@@ -106,7 +107,8 @@ void mixture_of_experts(OpContext& c) {
   const ValueId outer = layer(inner, 4);  // [tokens, k, size, 1], or [experts, size, tokens]
   ValueId y;
   if (picks) {
-    y = c.emit("ReduceSum", {{"keepdims", int64_t{0}}}, {multiply(c, outer, c.unsqueeze(weights, {2, 3})), c.int64s({1, 3})});
+    y = c.emit("ReduceSum", {{"keepdims", int64_t{0}}},
+               {multiply(c, outer, c.unsqueeze(weights, {2, 3})), c.int64s({1, 3})});
   } else {
     const ValueId none = c.emit("Expand", {}, {c.scalar(c.dtype(scores), 0), c.shape_of(scores)});
     const ValueId routed = c.emit("ScatterElements", {{"axis", int64_t{1}}}, {none, chosen, weights});
