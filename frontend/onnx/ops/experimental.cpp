@@ -36,8 +36,8 @@ void image_scaler(OpContext& c) {
     return c.fail_invalid(str_cat("has a bias of ", bias.size(), " channels, the input is ", c.type(y).text()));
   const std::vector<float> numbers(bias.begin(), bias.end());
   const auto channels = static_cast<int64_t>(bias.size());
-  const ValueId offset = c.constant(
-      graph::Constant::of<float>(DType::kF32, {channels, 1, 1}, std::span<const float>(numbers)));
+  const ValueId offset =
+      c.constant(graph::Constant::of<float>(DType::kF32, {channels, 1, 1}, std::span<const float>(numbers)));
   c.set_output(0, add(c, y, c.cast(offset, c.dtype(y))));
 }
 
