@@ -20,6 +20,14 @@ constexpr std::string_view kNoRefusal;
 constexpr bool kTakesLists = true;
 
 constexpr ConverterRow kRows[] = {
+    // ---- experiments of ONNX 1.0
+    {"", "Affine", 1, affine},
+    {"", "Crop", 1, crop},
+    {"", "ImageScaler", 1, image_scaler},
+    {"", "ParametricSoftplus", 1, parametric_softplus},
+    {"", "Scale", 1, scale},
+    {"", "ScaledTanh", 1, scaled_tanh},
+
     // ---- elementwise
     {"", "Abs", 1, pass},
     {"", "Acos", 7, pass},

@@ -120,6 +120,14 @@ void attention(OpContext& c);
 void rotary_embedding(OpContext& c);
 void tensor_scatter(OpContext& c);
 
+// experimental.cpp
+void affine(OpContext& c);
+void crop(OpContext& c);
+void image_scaler(OpContext& c);
+void parametric_softplus(OpContext& c);
+void scale(OpContext& c);
+void scaled_tanh(OpContext& c);
+
 // flex_attention.cpp
 void flex_attention(OpContext& c);
 
