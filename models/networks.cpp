@@ -90,7 +90,7 @@ constexpr Network kNetworks[] = {
     {"decoder_1b_4l",
      "four layers of a decoder of a thousand million parameters, weights of 4 bits; ids, mask, caches -> logits, "
      "caches",
-     build_decoder_1b_4l},
+     build_decoder_1b_4l, false, true},
     {"decoder_small", "the same of width 128", build_decoder_small},
     {"lstm_acoustic", "three LSTM layers of 512; [N,frames,80] -> [N,frames,2000]", build_lstm_acoustic},
     {"transformer_block", "one encoder block of width 64 with 4 heads on [N,seq,64]", transformer_block},

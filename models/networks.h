@@ -16,6 +16,7 @@ struct Network {
   std::string_view summary;
   std::unique_ptr<OnnxBuilder> (*build)(uint64_t seed);
   bool needs_plugin = false;  // has an operator that only a plugin of models/custom_op knows
+  bool many_weights = false;  // so many that they take a while to make; another network has the same nodes and fewer
 };
 
 std::span<const Network> networks();

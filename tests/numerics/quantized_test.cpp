@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <tuple>
 
 #include "codegen/targets/target.h"
 #include "tests/numerics/road.h"
@@ -467,6 +468,38 @@ TEST(Quantized, ResidualBlock) {
       expected.data.push_back(std::min(std::max(std::nearbyint(left + right), 0.0f), 255.0f));
     }
     check_road(b, "residual" + std::to_string(seed), {{"x", as_tensor(x)}}, expected, seed < 1);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+// A Clip in front of QuantizeLinear, whose limits are those of the quantised type, within them, or beyond one of them.
+TEST(Quantized, ClippedConv) {
+  unsigned seed = 0;
+  for (const auto& [low, high, scale, zero] : {std::tuple{0.0f, 6.0f, 6.0f / 255, 0}, std::tuple{0.0f, 5.0f, 0.03f, 0},
+                                               std::tuple{-3.0f, 9.0f, 0.02f, 7}, std::tuple{-9.0f, 1.5f, 0.02f, 90}}) {
+    SCOPED_TRACE("high " + std::to_string(high));
+    std::mt19937 random(++seed);
+    Integers x = random_integers(random, {1, 8, 5, 9}, DType::kU8, false);
+    Integers w = random_integers(random, {24, 8, 1, 1}, DType::kI8, false);
+    x.scales = {0.02f};
+    w.scales = {0.004f};
+    const Integers y{{}, {}, DType::kU8, {zero}, {scale}};
+    const Window window{{1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, 1};
+    OnnxBuilder b("clipped", seed);
+    const std::string input = b.op("DequantizeLinear", {integer_input(b, "x", x), scales_of(b, x), zeros_of(b, x)});
+    const std::string weights = b.op("DequantizeLinear", {constant_of(b, w), scales_of(b, w), zeros_of(b, w)});
+    const std::string clipped =
+        b.op("Clip", {b.op("Conv", {input, weights}, window.attributes()), b.scalar(low), b.scalar(high)});
+    integer_output(b, b.op("QuantizeLinear", {clipped, scales_of(b, y), zeros_of(b, y)}), "y", 4);
+    const Integers sums = convolve(x, w, window);
+    Tensor expected{sums.shape, {}};
+    for (const int64_t sum : sums.elements) {
+      const float value = static_cast<float>(sum) * (x.scales[0] * w.scales[0] / scale);
+      const float limited = std::min(std::max(value, low / scale), high / scale);
+      const float quantised = std::nearbyint(limited) + static_cast<float>(zero);
+      expected.data.push_back(std::min(std::max(quantised, 0.0f), 255.0f));
+    }
+    check_road(b, "clipped" + std::to_string(seed), {{"x", as_tensor(x)}}, expected, seed == 1);
     if (testing::Test::HasFailure()) return;
   }
 }
