@@ -7,7 +7,8 @@ from onnx_text import node, write_model
 from other_python import python_with, run_python
 
 COMMON = """
-import numpy as np, onnx.parser, onnxruntime
+import numpy as np, onnx.helper, onnx.parser, onnxruntime
+from onnx import TensorProto
 import aipu
 
 rng = np.random.default_rng(5)
@@ -18,7 +19,9 @@ def number(value):
 
 def check(text, *feeds, rtol=1e-5):
     \"\"\"One conversion for all feeds, one session for all runs.\"\"\"
-    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 18]>\\n' + text)
+    check_model(onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 18]>\\n' + text), *feeds, rtol=rtol)
+
+def check_model(model, *feeds, rtol=1e-5):
     names = [output.name for output in model.graph.output]
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
@@ -144,6 +147,39 @@ check(text, *[{"x": floats(n, 3)} for n in (5, 1)])
 check(text.replace("float[N,3] x", "float[5,3] x"), {"x": floats(5, 3)})
 """
 
+# Scans of opset 8: of several examples, of which each may have a length; the last one from the end.
+BATCHED = """
+for lengths, directions in ((None, None), ((4, 2, 1), None), ((3, 4, 2), (1,))):
+    F = TensorProto.FLOAT
+    info = onnx.helper.make_tensor_value_info
+    step = onnx.helper.make_graph(
+        [onnx.helper.make_node("Add", ["s", "x"], ["next"]), onnx.helper.make_node("Mul", ["next", "x"], ["y"])], "step",
+        [info("s", F, [3]), info("x", F, [3])], [info("next", F, [3]), info("y", F, [3])])
+    options = {} if directions is None else {"directions": directions}
+    scan = onnx.helper.make_node("Scan", ["lengths" if lengths else "", "state", "rows"], ["last", "all"], body=step,
+                                 num_scan_inputs=1, **options)
+    inputs = [info("state", F, [3, 3]), info("rows", F, [3, 4, 3])]
+    feed = {"state": floats(3, 3), "rows": floats(3, 4, 3)}
+    if lengths:
+        inputs.append(info("lengths", TensorProto.INT64, [3]))
+        feed["lengths"] = np.array(lengths)
+    graph = onnx.helper.make_graph([scan], "g", inputs, [info("last", F, [3, 3]), info("all", F, [3, 4, 3])])
+    check_model(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 8)], ir_version=4), feed)
+"""
+
+# A carried value gets an axis with each iteration; how many there are has to be known.
+CARRIED_RANKS = """
+check('''ranks (float[3] x) => (y) {
+  three = Constant<value = int64 {3}>()
+  yes = Constant<value = bool {1}>()
+  y = Loop(three, yes, x) <body = body (int64 i, bool go, v) => (bool more, next) {
+    more = Identity(go)
+    axis = Constant<value = int64[1] {0}>()
+    next = Unsqueeze(v, axis)
+  }>
+}''', {"x": floats(3)})
+"""
+
 # A condition of one element, as the run turns out, and branches that may fail.
 CONDITION = """
 text = '''chosen (bool[F] flags, int64[1] at, float[3] x) => (float[?] y) {
@@ -214,6 +250,14 @@ def test_a_condition_of_told_extents(tmp_path, monkeypatch):
 
 def test_branches_of_different_ranks(tmp_path, monkeypatch):
     compare(tmp_path, monkeypatch, RANKS)
+
+
+def test_scans_of_a_batch(tmp_path, monkeypatch):
+    compare(tmp_path, monkeypatch, BATCHED)
+
+
+def test_loops_that_change_ranks(tmp_path, monkeypatch):
+    compare(tmp_path, monkeypatch, CARRIED_RANKS)
 
 
 def test_slices_of_told_extents(tmp_path, monkeypatch):

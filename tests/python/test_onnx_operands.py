@@ -502,6 +502,11 @@ def test_statistics_per_activation(tmp_path, random):
     variance = np.abs(floats(random, 3, 4, 5)) + 0.1
     y = (x - mean) / np.sqrt(variance + 1e-3) * scale + bias
     family.add("BatchNormalization", [x, scale, bias, mean, variance], y, spatial=0, epsilon=1e-3)
+    now, spread = x.mean(0), x.var(0)
+    y = (x - now) / np.sqrt(spread + 1e-3) * scale + bias
+    kept = [y, mean * 0.8 + now * 0.2, variance * 0.8 + spread * 0.2, now, spread]
+    family.add("BatchNormalization", [x, scale, bias, mean, variance], [a.astype(np.float32) for a in kept], spatial=0,
+               epsilon=1e-3, momentum=0.8)  # fmt: skip
     family.check(tmp_path)
 
 

@@ -57,7 +57,7 @@ ValueId rotate_pairs(OpContext& c, ValueId x, ValueId cosine, ValueId sine, int6
   return rotated == all ? y : concat(c, 3, {y, slice(c, x, 3, rotated, all)});
 }
 
-ValueId scaled_attention(OpContext& c, const ScaledAttention& a) {
+ValueId scaled_attention(OpContext& c, const ScaledAttention& a, AttentionScores* between) {
   if (!c.ok()) return {};
   if (a.heads < 1 || a.key_heads < 1 || a.heads % a.key_heads != 0) {
     c.fail_invalid(str_cat(a.heads, " heads of queries do not divide by ", a.key_heads, " heads of keys"));
@@ -79,6 +79,7 @@ ValueId scaled_attention(OpContext& c, const ScaledAttention& a) {
     scores = multiply(c, c.emit("Tanh", {}, {c.emit("Div", {}, {scores, limit})}), limit);
   }
   for (const ValueId bias : a.biases) scores = add_if(c, scores, bias);
+  const ValueId unmasked = scores;
   if (a.allowed.valid()) {
     scores = c.emit("Where", {}, {a.allowed, scores, c.scalar(dtype, -std::numeric_limits<double>::infinity())});
   }
@@ -92,6 +93,7 @@ ValueId scaled_attention(OpContext& c, const ScaledAttention& a) {
   } else {
     weights = c.emit("Softmax", {{"axis", int64_t{-1}}}, {scores});
   }
+  if (between != nullptr) *between = {unmasked, weights};
   return heads_behind(c, matmul(c, weights, values));
 }
 

@@ -31,7 +31,12 @@ struct ScaledAttention {
   ValueId allowed;              // bool, broadcast to the scores; false is -infinity
   ValueId sink;                 // [heads]: one more score, for a key without a value
 };
+// What operators may give beside the result: [batch, heads, queries, keys], before `allowed` hides any, and after the
+// softmax.
+struct AttentionScores {
+  ValueId scores, weights;
+};
 // [batch, queries, heads * value size]
-ValueId scaled_attention(OpContext& c, const ScaledAttention& a);
+ValueId scaled_attention(OpContext& c, const ScaledAttention& a, AttentionScores* between = nullptr);
 
 }  // namespace aipu::frontend

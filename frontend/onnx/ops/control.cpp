@@ -86,9 +86,10 @@ bool adapt(OpContext& c, size_t k, Formal* in, const Item& out, const Graph& bod
 }
 
 // Imports a body whose first `leading` inputs have fixed types and whose next inputs are carried from one iteration to
-// the next: input leading + k gets what output first_carried + k gave. `formals` are adapted to what it gives.
+// the next: input leading + k gets what output first_carried + k gave. `formals` are adapted to what it gives. Where a
+// tensor changes its rank, this is an error, or nothing but what `changes_rank` says.
 ImportedSubgraph import_body(OpContext& c, const onnx::GraphProto* proto, std::vector<Formal>* formals, size_t leading,
-                             size_t carried, size_t first_carried) {
+                             size_t carried, size_t first_carried, bool* changes_rank = nullptr) {
   std::vector<Dim> changing;
   while (true) {
     ImportedSubgraph body = c.import_subgraph(proto, *formals);
@@ -96,6 +97,13 @@ ImportedSubgraph import_body(OpContext& c, const onnx::GraphProto* proto, std::v
     if (body.results.size() < first_carried + carried) {
       c.fail_invalid(
           str_cat("the body has ", body.results.size(), " outputs, at least ", first_carried + carried, " are needed"));
+      return {};
+    }
+    for (size_t k = 0; k < carried && changes_rank != nullptr; ++k) {
+      const Item& out = body.results[first_carried + k];
+      const Formal& in = (*formals)[leading + k];
+      if (in.list != nullptr || out.list != nullptr || body.graph->type(out.value).rank() == in.type.rank()) continue;
+      *changes_rank = true;
       return {};
     }
     bool changed = false;
@@ -289,7 +297,8 @@ void if_op(OpContext& c) {
 
 namespace {
 
-// A Loop that carries lists, whose iterations and conditions are known, becomes its iterations one after the other.
+// A Loop whose iterations and conditions are known becomes its iterations one after the other: where it carries lists,
+// or values that change their rank.
 // False where it cannot: nothing has been given then, and what has been emitted is used by nobody.
 bool unrolled(OpContext& c, const onnx::GraphProto* proto) {
   constexpr int64_t kMostIterations = 256;
@@ -407,7 +416,14 @@ void loop(OpContext& c) {
     formals.push_back(std::move(formal));
   }
   if (has_lists && unrolled(c, proto)) return;
-  ImportedSubgraph body = import_body(c, proto, &formals, 2, formals.size() - 2, 1);
+  const std::vector<Formal> given = formals;
+  bool changes_rank = false;
+  ImportedSubgraph body = import_body(c, proto, &formals, 2, formals.size() - 2, 1, &changes_rank);
+  if (changes_rank) {
+    if (!has_lists && unrolled(c, proto)) return;
+    formals = given;
+    body = import_body(c, proto, &formals, 2, formals.size() - 2, 1);  // which says what is wrong
+  }
   if (!c.ok()) return;
   for (size_t i = formals.size() - 1; i < body.results.size(); ++i) {
     if (body.results[i].list != nullptr) return c.fail_invalid(str_cat("output ", i, " of the body is no tensor"));
@@ -465,33 +481,86 @@ void scan(OpContext& c) {
   emit_control_flow(c, "Scan", std::move(attributes), inputs, results, std::move(subgraphs));
 }
 
-// Scan-8 has a batch axis in front of everything and optional sequence lengths as input 0. A batch of one is today's
-// Scan.
-void scan_before_9(OpContext& c) {
-  if (c.has_input(0)) return c.fail_unsupported("sequence_lens (Scan of opset 8) is not supported");
-  if (c.inputs.empty()) return c.fail_invalid("has no inputs");
-  c.inputs.erase(c.inputs.begin());
-  for (auto& input : c.inputs) {
-    if (!input.valid() || c.rank(input) < 1) return c.fail_invalid("needs a batch axis in every input");
-    if (c.type(input).shape[0] != Dim(1))
-      return c.fail_unsupported(
-          str_cat("a batch other than 1 (Scan of opset 8) is not supported, found ", c.type(input).text()));
-    input = c.squeeze(input, {0});
+namespace {
+
+// Scan-8 of one example: the inputs without their batch axis, the first `length` steps where that is given. States,
+// then scan outputs; these end with zeros up to as many steps as the inputs have.
+std::vector<ValueId> scan_example(OpContext& c, const std::vector<ValueId>& inputs, int64_t example, size_t states,
+                                  ValueId length) {
+  OpContext inner = c.within(c.graph());
+  inner.attributes = c.attributes;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    ValueId x =
+        c.squeeze(c.emit("Slice", {}, {inputs[i], c.int64s({example}), c.int64s({example + 1}), c.int64s({0})}), {0});
+    if (length.valid() && i >= states) x = c.emit("Slice", {}, {x, c.int64s({0}), length, c.int64s({0})});
+    inner.inputs.push_back(x);
   }
+  for (const auto& name : c.output_names) inner.output_names.push_back(str_cat(name, "/example_", example));
+  if (!c.ok()) return {};
+  scan(inner);
+  if (!inner.ok()) {
+    c.fail(inner.status());
+    return {};
+  }
+  for (const auto& [name, attribute] : inner.attributes) {
+    if (!attribute.taken) c.fail_unsupported(str_cat("attribute '", name, "' is not known"));
+  }
+  std::vector<ValueId> results = inner.results;
+  const Dim steps = length.valid() ? c.type(inputs[states]).shape[1] : Dim();
+  for (size_t i = states; length.valid() && i < results.size() && c.ok(); ++i) {
+    Shape pads(2 * c.type(results[i]).shape.size(), Dim(0));
+    pads[pads.size() / 2] = steps - c.type(results[i]).shape[0];
+    results[i] = c.emit("Pad", {{"pads", pads}}, {results[i], ValueId(), c.scalar(c.dtype(results[i]), 0)});
+  }
+  return results;
+}
+
+}  // namespace
+
+// Scan-8 has a batch axis in front of everything and optional sequence lengths as input 0: a Scan for each example.
+void scan_before_9(OpContext& c) {
+  if (c.inputs.size() < 2) return c.fail_invalid("has no inputs");
+  c.require_attribute("num_scan_inputs");
   if (const auto directions = c.take_ints("directions")) {
     OnnxAttribute renamed;
     renamed.kind = OnnxAttribute::Kind::kInts;
     renamed.ints = *directions;
     c.attributes.emplace("scan_input_directions", std::move(renamed));
   }
-  const auto names = c.output_names;
-  for (auto& name : c.output_names) name = name.empty() ? "" : name + "/unbatched";
-  scan(c);
-  c.output_names = names;
   if (!c.ok()) return;
-  const auto made = c.results;
-  for (size_t i = 0; i < made.size(); ++i) {
-    if (made[i].valid()) c.set_output(i, c.unsqueeze(made[i], {0}));
+  const std::vector<ValueId> inputs(c.inputs.begin() + 1, c.inputs.end());
+  const auto& scanned = c.attributes.at("num_scan_inputs");
+  if (scanned.kind != OnnxAttribute::Kind::kInt || scanned.i < 1 || scanned.i > static_cast<int64_t>(inputs.size()))
+    return c.fail_invalid(str_cat("num_scan_inputs is ", scanned.i, " of ", inputs.size(), " inputs"));
+  const size_t states = inputs.size() - static_cast<size_t>(scanned.i);
+  std::optional<int64_t> batch;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].valid() || c.rank(inputs[i]) < (i < states ? 1 : 2))
+      return c.fail_invalid("needs a batch axis in every input");
+    const auto extent = c.type(inputs[i]).shape[0].constant();
+    if (extent && !batch) batch = extent;
+    if (extent && *extent != *batch) return c.fail_invalid("inputs have different batches");
+  }
+  constexpr int64_t kMostExamples = 256;
+  if (!batch || *batch < 1 || *batch > kMostExamples) {
+    return c.fail_unsupported(str_cat("the batch (Scan of opset 8) must be known when compiling, from 1 to ",
+                                      kMostExamples, ", found ", c.type(inputs.back()).text()));
+  }
+  std::vector<std::vector<ValueId>> parts;
+  for (int64_t example = 0; example < *batch; ++example) {
+    ValueId length;
+    if (c.has_input(0))
+      length = c.emit("Slice", {}, {c.input(0), c.int64s({example}), c.int64s({example + 1}), c.int64s({0})});
+    for (ValueId& value : parts.emplace_back(scan_example(c, inputs, example, states, length)))
+      value = value.valid() ? c.unsqueeze(value, {0}) : value;
+    if (!c.ok()) return;
+  }
+  for (auto& [name, attribute] : c.attributes) attribute.taken = true;  // by each example's Scan
+  for (size_t i = 0; i < parts[0].size(); ++i) {
+    if (!parts[0][i].valid()) continue;
+    std::vector<ValueId> together;
+    for (const auto& part : parts) together.push_back(part[i]);
+    c.set_output(i, together.size() == 1 ? together[0] : c.emit("Concat", {{"axis", int64_t{0}}}, together));
   }
 }
 

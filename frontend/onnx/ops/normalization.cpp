@@ -8,7 +8,7 @@ namespace aipu::frontend {
 namespace {
 
 // Scale, bias, mean and variance have an element for each of an example's: they broadcast over the examples.
-void normalize_activations(OpContext& c, double epsilon) {
+void normalize_activations(OpContext& c, double epsilon, ValueId mean, ValueId variance) {
   const ValueId x = c.input(0);
   const DType dtype = c.dtype(x);
   const Shape example(c.type(x).shape.begin() + 1, c.type(x).shape.end());
@@ -18,8 +18,8 @@ void normalize_activations(OpContext& c, double epsilon) {
                                     graph::shape_text(example), ", found ", c.type(c.input(i)).text()));
     }
   }
-  const ValueId deviation = c.emit("Sqrt", {}, {add(c, c.input(4), c.scalar(dtype, epsilon))});
-  const ValueId y = c.emit("Div", {}, {subtract(c, x, c.input(3)), deviation});
+  const ValueId deviation = c.emit("Sqrt", {}, {add(c, variance, c.scalar(dtype, epsilon))});
+  const ValueId y = c.emit("Div", {}, {subtract(c, x, mean), deviation});
   c.set_output(0, add(c, multiply(c, y, c.input(1)), c.input(2)));
 }
 
@@ -37,8 +37,8 @@ void batch_normalization(OpContext& c) {
   if (c.version() < 14) training = c.wants_output(1) || c.wants_output(2) || c.wants_output(3) || c.wants_output(4);
   if (!c.ok()) return;
   const ValueId x = c.input(0);
-  if (!is_per_channel && training) return c.fail_unsupported("training with spatial = 0 is not supported");
-  if (!is_per_channel && c.rank(x) > 0) return normalize_activations(c, epsilon);
+  if (!is_per_channel && c.rank(x) < 1) return c.fail_invalid("needs an input with a batch axis");
+  if (!is_per_channel && !training) return normalize_activations(c, epsilon, c.input(3), c.input(4));
   if (!training) {
     c.output_names.resize(1);
     return c.emit_output("BatchNormalization", {{"epsilon", epsilon}},
@@ -46,7 +46,7 @@ void batch_normalization(OpContext& c) {
   }
   std::vector<int64_t> axes;
   for (int64_t i = 0; i < c.rank(x); ++i) {
-    if (i != 1) axes.push_back(i);
+    if (is_per_channel ? i != 1 : i == 0) axes.push_back(i);
   }
   const ValueId axes_value = c.int64s(axes);
   const ValueId mean = c.emit("ReduceMean", {{"keepdims", int64_t{1}}}, {x, axes_value});
@@ -65,6 +65,7 @@ void batch_normalization(OpContext& c) {
   const bool has_statistics_of_batch = c.version() < 14;
   if (has_statistics_of_batch && c.wants_output(3)) c.set_output(3, c.cast(flat_mean, dtype));
   if (has_statistics_of_batch && c.wants_output(4)) c.set_output(4, c.cast(variance, dtype));
+  if (!is_per_channel) return normalize_activations(c, epsilon, c.cast(flat_mean, dtype), c.cast(variance, dtype));
   c.set_output(0, c.emit("BatchNormalization", {{"epsilon", epsilon}},
                          {x, c.input(1), c.input(2), c.cast(flat_mean, dtype), c.cast(variance, dtype)}));
 }

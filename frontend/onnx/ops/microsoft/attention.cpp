@@ -1,4 +1,6 @@
 // Attention, PackedAttention, QAttention and MultiHeadAttention.
+#include <limits>
+
 #include "frontend/onnx/ops/attention_parts.h"
 #include "frontend/onnx/ops/compose.h"
 #include "frontend/onnx/ops/microsoft/converters.h"
@@ -97,6 +99,11 @@ void attend(OpContext& c, ValueId projected, const std::vector<int64_t>& sizes, 
   c.set_output(0, scaled_attention(c, core));
 }
 
+double lowest_of(DType dtype) {
+  if (dtype == DType::kF16) return -65504;
+  return dtype == DType::kF64 ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest();
+}
+
 void refuse_shared_buffers(OpContext& c) {
   if (c.take_int("past_present_share_buffer", 0) != 0) c.fail_unsupported("past_present_share_buffer is not supported");
   if (c.take_int("do_rotary", 0) != 0) c.fail_unsupported("do_rotary is not supported");
@@ -181,7 +188,6 @@ void multi_head_attention(OpContext& c) {
   if (!c.ok()) return;
   if (c.has_input(8) || c.has_input(9))
     return c.fail_unsupported("past_sequence_length and cache_indirection are not supported");
-  if (c.wants_output(3)) return c.fail_unsupported("the output qk is not supported");
   // Each of q, k and v as [batch, length, heads, size], or, of a cache, [batch, heads, length, size].
   ValueId parts[3] = {c.input(0), c.input(1), c.input(2)};
   bool cached = false;
@@ -231,7 +237,12 @@ void multi_head_attention(OpContext& c) {
   core.scale = a.scale;
   core.biases = {mask_bias(c, c.input(4), core.q, core.k, a.mask_value), c.input(5)};
   if (a.causal) core.allowed = causal_mask(c, core.q, core.k, c.input(6));
-  c.set_output(0, scaled_attention(c, core));
+  AttentionScores between;
+  c.set_output(0, scaled_attention(c, core, &between));
+  if (!c.wants_output(3) || !c.ok()) return;
+  // The scores with all that is added to them; keys that are hidden have the lowest number.
+  const ValueId lowest = c.scalar(c.dtype(core.q), lowest_of(c.dtype(core.q)));
+  c.set_output(3, a.causal ? where(c, core.allowed, between.scores, lowest) : between.scores);
 }
 
 }  // namespace aipu::frontend::microsoft

@@ -38,11 +38,24 @@ void q_attention(OpContext& c);
 void multi_head_attention(OpContext& c);
 // group_query_attention.cpp
 void group_query_attention(OpContext& c);
+void sparse_attention(OpContext& c);
 void rotary_embedding(OpContext& c);
 void multimodal_rotary_embedding(OpContext& c);
 
 // experts.cpp
 void mixture_of_experts(OpContext& c);
+void quantized_mixture_of_experts(OpContext& c);
+
+// recurrent_states.cpp
+void linear_attention(OpContext& c);
+void gated_delta_net(OpContext& c);
+void causal_conv_with_state(OpContext& c);
+
+// streams.cpp
+void hyper_connection_pre_mix(OpContext& c);
+void hyper_connection_post_mix(OpContext& c);
+void engram_gate(OpContext& c);
+void moe_group_router(OpContext& c);
 
 // gates.cpp
 void gated_add(OpContext& c);

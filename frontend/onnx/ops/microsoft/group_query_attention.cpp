@@ -1,4 +1,4 @@
-// GroupQueryAttention, whose cache grows by what is new, and RotaryEmbedding.
+// GroupQueryAttention, whose cache grows by what is new, SparseAttention, and RotaryEmbedding.
 #include "frontend/onnx/ops/attention_parts.h"
 #include "frontend/onnx/ops/compose.h"
 #include "frontend/onnx/ops/microsoft/converters.h"
@@ -36,6 +36,93 @@ ValueId extended(OpContext& c, ValueId past, ValueId added, ValueId first, const
   return c.emit("ScatterElements", {{"axis", int64_t{2}}, {"from_start", int64_t{1}}}, {cache, at, added});
 }
 
+// How keys or values lie in the cache: as they are, or as integers of 8 bits, or as pairs of such of 4 in bytes.
+struct CacheFormat {
+  ValueId scale;  // invalid: as they are
+  DType dtype = DType::kVoid;
+  int64_t size = 0;  // of a head
+  bool in_pairs() const { return dtype == DType::kU8; }
+};
+
+CacheFormat take_cache_format(OpContext& c, const char* attribute, size_t cache, size_t scale, int64_t bits) {
+  CacheFormat format;
+  const std::string kind = c.take_string(attribute, "NONE");
+  if (!c.ok() || kind == "NONE") {
+    if (c.has_input(scale)) c.fail_invalid(str_cat("has a scale of the cache, but ", attribute, " is NONE"));
+    return format;
+  }
+  if (kind != "PER_TENSOR" && kind != "PER_CHANNEL")
+    c.fail_invalid(str_cat(attribute, " is '", kind, "', expected one of: NONE, PER_TENSOR, PER_CHANNEL"));
+  if (!c.has_input(scale) || !c.has_input(cache)) {
+    c.fail_invalid("a quantised cache needs past_key, past_value, k_scale and v_scale");
+    return format;
+  }
+  format.scale = c.cast(c.input(scale), DType::kF32);
+  format.dtype = c.dtype(c.input(cache));
+  const bool fits = format.dtype == DType::kU8 ? bits == 4 : format.dtype == DType::kI8 && bits == 8;
+  if (c.ok() && !fits) {
+    c.fail_unsupported(str_cat("a cache of the type ", c.type(c.input(cache)).text(), " with kv_cache_bit_width ", bits,
+                               " is not supported"));
+  }
+  return format;
+}
+
+ValueId to_cache(OpContext& c, ValueId x, const CacheFormat& format) {
+  if (!format.scale.valid() || !c.ok()) return x;
+  const double limit = format.in_pairs() ? 8 : 128;
+  x = c.emit("Round", {}, {c.emit("Div", {}, {c.cast(x, DType::kF32), format.scale})});
+  x = c.emit("Clip", {}, {x, c.scalar(DType::kF32, -limit), c.scalar(DType::kF32, limit - 1)});
+  if (!format.in_pairs()) return c.cast(x, DType::kI8);
+  const ValueId codes = c.cast(add(c, x, c.scalar(DType::kF32, limit)), DType::kU8);
+  const ValueId pairs = reshape(c, codes, {0, 0, 0, format.size / 2, 2});
+  const auto half = [&](int64_t k) { return c.squeeze(slice(c, pairs, 4, k, k + 1), {4}); };
+  const ValueId high = c.emit("BitShift", {{"direction", std::string("LEFT")}}, {half(1), c.scalar(DType::kU8, 4)});
+  return c.emit("BitwiseOr", {}, {half(0), high});
+}
+
+ValueId from_cache(OpContext& c, ValueId cache, const CacheFormat& format, DType dtype) {
+  if (!format.scale.valid() || !c.ok()) return cache;
+  ValueId x = cache;
+  if (format.in_pairs()) {
+    const ValueId low = c.emit("BitwiseAnd", {}, {x, c.scalar(DType::kU8, 15)});
+    const ValueId high = c.emit("BitShift", {{"direction", std::string("RIGHT")}}, {x, c.scalar(DType::kU8, 4)});
+    x = concat(c, 4, {c.unsqueeze(low, {4}), c.unsqueeze(high, {4})});
+    x = subtract(c, c.cast(reshape(c, x, {0, 0, 0, format.size}), DType::kF32), c.scalar(DType::kF32, 8));
+  }
+  return c.cast(multiply(c, c.cast(x, DType::kF32), format.scale), dtype);
+}
+
+// Queries, keys and values as heads in front: three operands, or one that has them side by side.
+bool take_heads(OpContext& c, ScaledAttention* core) {
+  ValueId parts[3] = {c.input(0), c.input(1), c.input(2)};
+  if (!c.has_input(1)) {
+    const auto width = c.type(parts[0]).shape.empty() ? std::nullopt : c.type(parts[0]).shape.back().constant();
+    const int64_t all = core->heads + 2 * core->key_heads;
+    if (!width || *width % all != 0) {
+      c.fail_invalid(str_cat("packed operands ", c.type(parts[0]).text(), " do not divide by ", all, " heads"));
+      return false;
+    }
+    const int64_t size = *width / all;
+    const ValueId packed = parts[0];
+    parts[0] = slice(c, packed, -1, 0, core->heads * size);
+    parts[1] = slice(c, packed, -1, core->heads * size, (core->heads + core->key_heads) * size);
+    parts[2] = slice(c, packed, -1, (core->heads + core->key_heads) * size, *width);
+  }
+  core->q = heads_in_front(c, parts[0], core->heads);
+  core->k = heads_in_front(c, parts[1], core->key_heads);
+  core->v = heads_in_front(c, parts[2], core->key_heads);
+  return c.ok();
+}
+
+// Turns queries and keys by their positions.
+void rotate(OpContext& c, ScaledAttention* core, ValueId cosines, ValueId sines, ValueId positions, bool interleaved) {
+  const ValueId cosine = turns(c, cosines, positions, true);
+  const ValueId sine = turns(c, sines, positions, true);
+  const int64_t rotated = rotated_elements(c, cosines);
+  core->q = rotate_pairs(c, core->q, cosine, sine, rotated, interleaved);
+  core->k = rotate_pairs(c, core->k, cosine, sine, rotated, interleaved);
+}
+
 }  // namespace
 
 void group_query_attention(OpContext& c) {
@@ -53,34 +140,26 @@ void group_query_attention(OpContext& c) {
   const double qk_epsilon = c.take_float("qk_norm_epsilon", 1e-6);
   const double q_epsilon = c.take_float("q_norm_epsilon", qk_epsilon);
   const double k_epsilon = c.take_float("k_norm_epsilon", qk_epsilon);
-  c.ignore("kv_cache_bit_width");
-  for (const char* name : {"k_quant_type", "v_quant_type"}) {
-    if (c.take_string(name, "NONE") != "NONE") return c.fail_unsupported("a quantised cache is not supported");
-  }
+  const int64_t bits = c.take_int("kv_cache_bit_width", 0);
+  CacheFormat key_format = take_cache_format(c, "k_quant_type", 3, 12, bits);
+  CacheFormat value_format = take_cache_format(c, "v_quant_type", 4, 13, bits);
   if (c.take_int("sliding_window_cache", 0) != 0) return c.fail_unsupported("sliding_window_cache is not supported");
-  if (c.take_int("qk_output", 0) != 0 || c.wants_output(3)) return c.fail_unsupported("output_qk is not supported");
+  const int64_t given_scores = c.take_int("qk_output", 0);
   if (!c.ok()) return;
   if (core.heads < 1 || core.key_heads < 1) return c.fail_invalid("needs a positive num_heads and kv_num_heads");
-  if (c.has_input(12) || c.has_input(13)) return c.fail_unsupported("a quantised cache is not supported");
-  if (c.has_input(16)) return c.fail_unsupported("query_seqlens is not supported");
+  if (given_scores < 0 || given_scores > 2) return c.fail_invalid(str_cat("qk_output is ", given_scores));
+  if (c.wants_output(3) != (given_scores != 0))
+    return c.fail_invalid("the output output_qk and the attribute qk_output come together");
   if (!c.has_input(5) || !c.has_input(6)) return c.fail_invalid("needs seqlens_k and total_sequence_length");
   if (c.has_input(3) != c.has_input(4)) return c.fail_invalid("past_key and past_value come together");
 
-  ValueId parts[3] = {c.input(0), c.input(1), c.input(2)};
-  if (!c.has_input(1)) {
-    const auto width = c.type(parts[0]).shape.empty() ? std::nullopt : c.type(parts[0]).shape.back().constant();
-    const int64_t all = core.heads + 2 * core.key_heads;
-    if (!width || *width % all != 0)
-      return c.fail_invalid(str_cat("packed operands ", c.type(parts[0]).text(), " do not divide by ", all, " heads"));
-    const int64_t size = *width / all;
-    const ValueId packed = parts[0];
-    parts[0] = slice(c, packed, -1, 0, core.heads * size);
-    parts[1] = slice(c, packed, -1, core.heads * size, (core.heads + core.key_heads) * size);
-    parts[2] = slice(c, packed, -1, (core.heads + core.key_heads) * size, *width);
+  if (!take_heads(c, &core)) return;
+  for (CacheFormat* format : {&key_format, &value_format}) {
+    const auto size = c.type(format == &key_format ? core.k : core.v).shape[3].constant();
+    if (format->in_pairs() && (!size || *size % 2 != 0))
+      return c.fail_unsupported("a cache of pairs of elements needs heads of a constant and even size");
+    format->size = size.value_or(0);
   }
-  core.q = heads_in_front(c, parts[0], core.heads);
-  core.k = heads_in_front(c, parts[1], core.key_heads);
-  core.v = heads_in_front(c, parts[2], core.key_heads);
   const auto normalized = [&](ValueId x, ValueId weight, double epsilon) {
     return weight.valid() ? c.emit("RMSNormalization", {{"axis", int64_t{-1}}, {"epsilon", epsilon}}, {x, weight}) : x;
   };
@@ -97,22 +176,21 @@ void group_query_attention(OpContext& c) {
   const Dim length = graph::max(past_length, total->front());
   // Of each sentence, the place of its first new key: all that there are but the new ones, 0 where these are padded.
   const ValueId counts = add(c, c.cast(reshape(c, c.input(5), {-1}), DType::kI64), c.int64_scalar(1));
-  const ValueId first = c.emit("Max", {}, {subtract(c, counts, c.size_of(core.q, 2)), c.int64_scalar(0)});
+  const ValueId added = c.has_input(16) ? c.cast(c.input(16), DType::kI64) : c.size_of(core.q, 2);
+  const ValueId first = c.emit("Max", {}, {subtract(c, counts, added), c.int64_scalar(0)});
   // [batch, queries]
   const ValueId at = add(c, c.unsqueeze(first, {1}), positions_along(c, core.q, 2));
   if (rotates) {
     if (!c.has_input(7) || !c.has_input(8)) return c.fail_invalid("do_rotary needs cos_cache and sin_cache");
-    const ValueId positions = c.has_input(9) ? c.input(9) : at;
-    const ValueId cosine = turns(c, c.input(7), positions, true);
-    const ValueId sine = turns(c, c.input(8), positions, true);
-    const int64_t rotated = rotated_elements(c, c.input(7));
-    core.q = rotate_pairs(c, core.q, cosine, sine, rotated, interleaved);
-    core.k = rotate_pairs(c, core.k, cosine, sine, rotated, interleaved);
+    rotate(c, &core, c.input(7), c.input(8), c.has_input(9) ? c.input(9) : at, interleaved);
   }
-  core.k = extended(c, c.input(3), core.k, first, length);
-  core.v = extended(c, c.input(4), core.v, first, length);
-  if (c.wants_output(1)) c.set_output(1, core.k);
-  if (c.wants_output(2)) c.set_output(2, core.v);
+  const DType dtype = c.dtype(core.q);
+  const ValueId keys = extended(c, c.input(3), to_cache(c, core.k, key_format), first, length);
+  const ValueId values = extended(c, c.input(4), to_cache(c, core.v, value_format), first, length);
+  if (c.wants_output(1)) c.set_output(1, keys);
+  if (c.wants_output(2)) c.set_output(2, values);
+  core.k = from_cache(c, keys, key_format, dtype);
+  core.v = from_cache(c, values, value_format, dtype);
 
   const ValueId key = positions_along(c, core.k, 2);
   const ValueId query = c.unsqueeze(at, {1, 3});
@@ -131,6 +209,75 @@ void group_query_attention(OpContext& c) {
   } else if (smooth) {
     core.sink = c.emit("Expand", {}, {c.scalar(c.dtype(core.q), 0), c.int64s({core.heads})});
   }
+  AttentionScores between;
+  c.set_output(0, scaled_attention(c, core, &between));
+  if (given_scores == 2) c.set_output(3, between.weights);
+  if (given_scores == 1) c.set_output(3, where(c, core.allowed, between.scores, c.scalar(dtype, 0)));
+}
+
+// Attention to those blocks of keys that a table of each head's layout has: rows of queries and columns of keys in
+// compressed form. Keys and values lie in a cache of all positions.
+void sparse_attention(OpContext& c) {
+  c.expect_inputs(1, 11);
+  ScaledAttention core;
+  core.heads = c.take_int("num_heads", 0);
+  core.key_heads = c.take_int("kv_num_heads", 0);
+  const int64_t block = c.take_int("sparse_block_size", 0);
+  if (const double scale = c.take_float("scale", 0); scale != 0) core.scale = scale;
+  const bool rotates = c.take_int("do_rotary", 0) != 0;
+  const bool interleaved = c.take_int("rotary_interleaved", 0) != 0;
+  if (!c.ok()) return;
+  if (core.heads < 1 || core.key_heads < 1 || block < 1)
+    return c.fail_invalid("needs a positive num_heads, kv_num_heads and sparse_block_size");
+  for (size_t i = 3; i < 9; ++i) {
+    if (!c.has_input(i)) return c.fail_invalid(str_cat("needs input ", i));
+  }
+  const auto layouts = c.rank(c.input(5)) == 2 ? c.type(c.input(5)).shape[0].constant() : std::nullopt;
+  const auto edges = layouts ? c.type(c.input(5)).shape[1].constant() : std::nullopt;
+  const auto places = c.rank(c.input(6)) == 2 ? c.type(c.input(6)).shape[1].constant() : std::nullopt;
+  if (!edges || !places || core.heads % *layouts != 0) {
+    return c.fail_invalid(str_cat("takes block_row_indices [layouts, blocks + 1] and block_col_indices, found ",
+                                  c.type(c.input(5)).text(), " and ", c.type(c.input(6)).text()));
+  }
+  if (!take_heads(c, &core)) return;
+  // Of each sentence, the place of its first new key; [batch, queries] of all.
+  const ValueId counts = c.cast(reshape(c, c.input(8), {-1}), DType::kI64);
+  const ValueId total = c.cast(reshape(c, c.input(7), {-1}), DType::kI64);
+  const ValueId added = c.size_of(core.q, 2);
+  // A prompt begins at 0, whatever padding it has behind.
+  const ValueId first = where(c, c.emit("Equal", {}, {total, added}), c.int64_scalar(0), subtract(c, counts, added));
+  const ValueId at = add(c, c.unsqueeze(first, {1}), positions_along(c, core.q, 2));
+  if (rotates) {
+    if (!c.has_input(9) || !c.has_input(10)) return c.fail_invalid("do_rotary needs cos_cache and sin_cache");
+    rotate(c, &core, c.input(9), c.input(10), at, interleaved);
+  }
+  if (!c.ok()) return;
+  const Dim length = c.type(c.input(3)).shape[2];
+  core.k = extended(c, c.input(3), core.k, first, length);
+  core.v = extended(c, c.input(4), core.v, first, length);
+  if (c.wants_output(1)) c.set_output(1, core.k);
+  if (c.wants_output(2)) c.set_output(2, core.v);
+
+  // The table as [layouts, rows, columns]: place p of the columns is of the rows whose edges are around it.
+  const int64_t rows = *edges - 1;
+  const ValueId ends = c.cast(c.input(5), DType::kI64);
+  const ValueId place = c.emit("Range", {}, {c.int64_scalar(0), c.int64_scalar(*places), c.int64_scalar(1)});
+  const auto edge = [&](int64_t begin) { return c.unsqueeze(slice(c, ends, 1, begin, begin + rows), {2}); };
+  const ValueId within = c.emit(
+      "And", {}, {c.emit("GreaterOrEqual", {}, {place, edge(0)}), c.emit("Less", {}, {place, edge(1)})});  // [., ., p]
+  const ValueId column = c.emit("Range", {}, {c.int64_scalar(0), c.int64_scalar(rows), c.int64_scalar(1)});
+  const ValueId is_column =
+      c.emit("Equal", {}, {c.unsqueeze(c.cast(c.input(6), DType::kI64), {2}), column});  // [layouts, p, columns]
+  const ValueId table = matmul(c, c.cast(within, DType::kF32), c.cast(is_column, DType::kF32));
+  // [layouts, batch, queries, columns], and of these the columns of all keys
+  const ValueId query_block = c.emit("Div", {}, {at, c.int64_scalar(block)});
+  const ValueId key = positions_along(c, core.k, 2);
+  const ValueId key_block = c.emit("Div", {}, {key, c.int64_scalar(block)});
+  ValueId seen = gather(c, gather(c, table, query_block, 1), key_block, 3);
+  seen = c.transpose(c.emit("Greater", {}, {seen, c.scalar(DType::kF32, 0)}), {1, 0, 2, 3});
+  if (core.heads != *layouts)
+    seen = concat(c, 1, std::vector<ValueId>(static_cast<size_t>(core.heads / *layouts), seen));
+  core.allowed = c.emit("And", {}, {seen, c.emit("GreaterOrEqual", {}, {c.unsqueeze(at, {1, 3}), key})});
   c.set_output(0, scaled_attention(c, core));
 }
 

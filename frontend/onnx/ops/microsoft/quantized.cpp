@@ -96,9 +96,6 @@ void dynamic_quantize_lstm(OpContext& c) {
   c.emit_outputs("LSTM", std::move(attributes), std::move(operands));
 }
 
-namespace {
-
-// The last axis of uint8 as 8 / bits elements for each byte, the lowest bits first.
 ValueId unpacked_bits(OpContext& c, ValueId packed, int64_t bits) {
   if (bits == 8 || !c.ok()) return packed;
   const ValueId mask = c.scalar(DType::kU8, static_cast<double>((1 << bits) - 1));
@@ -118,6 +115,20 @@ ValueId unpacked_bits(OpContext& c, ValueId packed, int64_t bits) {
   shape.back() = shape.back() * Dim(8 / bits);
   return c.emit("Reshape", {{"shape", shape}}, {all});
 }
+
+ConstantPtr unpacked_constant(std::span<const std::byte> packed, int64_t bits, int64_t rows, int64_t columns) {
+  const int64_t in_byte = 8 / bits, bytes = (columns + in_byte - 1) / in_byte;
+  std::vector<uint8_t> codes;
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t k = 0; k < columns; ++k) {
+      const auto byte = static_cast<uint8_t>(packed[static_cast<size_t>(row * bytes + k / in_byte)]);
+      codes.push_back(static_cast<uint8_t>((byte >> (k % in_byte * bits)) & ((1 << bits) - 1)));
+    }
+  }
+  return graph::Constant::of<uint8_t>(DType::kU8, {rows, columns}, std::span<const uint8_t>(codes));
+}
+
+namespace {
 
 struct BlockWeights {
   int64_t bits, block, rows, depth, blocks;
@@ -142,17 +153,9 @@ ConstantPtr shaped(OpContext& c, size_t i, std::vector<int64_t> shape) {
 // What per_block() gives of constant zero points, as a constant.
 ConstantPtr constant_zeros(OpContext& c, const BlockWeights& w) {
   if (c.dtype(c.input(3)) != DType::kU8) return shaped(c, 3, {w.rows, w.blocks});
-  const int64_t in_byte = 8 / w.bits, bytes = (w.blocks + in_byte - 1) / in_byte;
-  const ConstantPtr packed = shaped(c, 3, {w.rows, bytes});
-  if (!c.ok()) return nullptr;
-  std::vector<uint8_t> zeros;
-  for (int64_t n = 0; n < w.rows; ++n) {
-    for (int64_t k = 0; k < w.blocks; ++k) {
-      const auto byte = static_cast<uint8_t>(packed->bytes()[static_cast<size_t>(n * bytes + k / in_byte)]);
-      zeros.push_back(static_cast<uint8_t>((byte >> (k % in_byte * w.bits)) & ((1 << w.bits) - 1)));
-    }
-  }
-  return graph::Constant::of<uint8_t>(DType::kU8, {w.rows, w.blocks}, std::span<const uint8_t>(zeros));
+  const int64_t in_byte = 8 / w.bits;
+  const ConstantPtr packed = shaped(c, 3, {w.rows, (w.blocks + in_byte - 1) / in_byte});
+  return c.ok() ? unpacked_constant(packed->bytes(), w.bits, w.rows, w.blocks) : nullptr;
 }
 
 // Weights that the product reads as they are: constant ones, in order, of bytes and halves of bytes.

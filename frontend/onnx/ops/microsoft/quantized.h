@@ -1,6 +1,8 @@
 // Shared by the quantised operators. Private to this folder.
 #pragma once
 
+#include <span>
+
 #include "frontend/onnx/op_context.h"
 
 namespace aipu::frontend::microsoft {
@@ -15,5 +17,10 @@ ValueId integer_product(OpContext& c, const IntegerProduct& p);
 ValueId dequantized(OpContext& c, ValueId x, ValueId scale, ValueId zero, int64_t axis = -1);
 // round(x / scale) + zero, saturated to the type of `zero` or, without it, `type`
 ValueId quantized(OpContext& c, ValueId x, ValueId scale, ValueId zero, DType type);
+
+// The last axis of uint8 as 8 / bits elements for each byte, the lowest bits first.
+ValueId unpacked_bits(OpContext& c, ValueId packed, int64_t bits);
+// The same of rows that begin with a byte, as a constant: uint8 [rows, columns].
+ConstantPtr unpacked_constant(std::span<const std::byte> packed, int64_t bits, int64_t rows, int64_t columns);
 
 }  // namespace aipu::frontend::microsoft

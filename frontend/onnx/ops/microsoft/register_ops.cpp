@@ -31,9 +31,11 @@ constexpr ConverterRow kRows[] = {
     {kDomain, "GemmFastGelu", 1, microsoft::gemm_fast_gelu},
     {kDomain, "Inverse", 1, microsoft::inverse},
     {kDomain, "MoE", 1, microsoft::mixture_of_experts},
+    {kDomain, "MoEGroupRouter", 1, microsoft::moe_group_router},
     {kDomain, "NhwcConv", 1, microsoft::nhwc_conv},
     {kDomain, "NhwcFusedConv", 1, microsoft::nhwc_conv},
     {kDomain, "NhwcMaxPool", 1, microsoft::nhwc_max_pool},
+    {kDomain, "QMoE", 1, microsoft::quantized_mixture_of_experts},
     {kDomain, "TransposeMatMul", 1, microsoft::fused_matmul},
 
     // ---- normalisation
@@ -47,12 +49,19 @@ constexpr ConverterRow kRows[] = {
 
     // ---- attention
     {kDomain, "Attention", 1, microsoft::attention},
+    {kDomain, "CausalConvWithState", 1, microsoft::causal_conv_with_state},
+    {kDomain, "EngramGate", 1, microsoft::engram_gate},
+    {kDomain, "GatedDeltaNet", 1, microsoft::gated_delta_net},
     {kDomain, "GroupQueryAttention", 1, microsoft::group_query_attention},
+    {kDomain, "HyperConnectionPostMix", 1, microsoft::hyper_connection_post_mix},
+    {kDomain, "HyperConnectionPreMix", 1, microsoft::hyper_connection_pre_mix},
+    {kDomain, "LinearAttention", 1, microsoft::linear_attention},
     {kDomain, "MRotaryEmbedding", 1, microsoft::multimodal_rotary_embedding},
     {kDomain, "MultiHeadAttention", 1, microsoft::multi_head_attention},
     {kDomain, "PackedAttention", 1, microsoft::packed_attention},
     {kDomain, "QAttention", 1, microsoft::q_attention},
     {kDomain, "RotaryEmbedding", 1, microsoft::rotary_embedding},
+    {kDomain, "SparseAttention", 1, microsoft::sparse_attention},
 
     // ---- quantised
     {kDomain, "DequantizeLinear", 1, microsoft::quantize_linear},
