@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <set>
+#include <tuple>
 
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/rounding.h"
@@ -55,8 +56,10 @@ class Tiling {
     const SpatialAxis &plane = geometry.axes[0], &line = geometry.axes[1];
     line_stride_ = line.stride;
     line_kernel_ = line.kernel;
+    has_lines_ = plane.kernel == 1 && line.dilation == 1;
     if (plane.kernel == 1 && line.dilation == 1) height_out_ = line.out.constant().value_or(0);
     if (width_) width_ = std::max<int64_t>(*width_, 1);
+    if (width_) inner_end_ = (*width_ - 1) * axis_.stride + (axis_.kernel - 1) * axis_.dilation + 1 - shape_.right;
   }
 
   std::optional<StagedProduct> best() {
@@ -95,14 +98,28 @@ class Tiling {
   }
 
  private:
-  // Columns of pixels that a register tile reads.
-  int64_t positions(int64_t height, int64_t split = 0) const {
+  // What a step of a register tile reads and multiplies: columns of pixels, and pairs of a pixel and a tap.
+  struct Reach {
+    int64_t columns = 0, pairs = 0;
+  };
+  Reach reach(int64_t height, int64_t split, const InnerColumns& inner) const {
     std::set<int64_t> columns;
-    for (int64_t i = 0; i < height; ++i) {
-      for (int64_t tap = 0; tap < plan_.taps; ++tap) columns.insert(i * plan_.stride + tap * plan_.dilation);
+    Reach found;
+    const int64_t own = split == 0 ? height : split;
+    for (int64_t i = 0; i < own; ++i) {
+      for (int64_t tap = 0; tap < plan_.taps; ++tap) {
+        const int64_t column = i * plan_.stride + tap * plan_.dilation;
+        if (column < inner.left || column >= inner.end) continue;
+        columns.insert(column);
+        ++found.pairs;
+      }
     }
-    const auto read = static_cast<int64_t>(columns.size());
-    return split == 0 ? read : positions(split) + positions(height - split);
+    found.columns = static_cast<int64_t>(columns.size());
+    if (split > 0) {
+      const Reach next = reach(height - split, 0, plan_.inner);
+      found = {found.columns + next.columns, found.pairs + next.pairs};
+    }
+    return found;
   }
   // The sums, a vector of what is not held, and of weights and the pixels under a tap what is less.
   int64_t registers(int64_t height) const {
@@ -132,38 +149,73 @@ class Tiling {
     return counts;
   }
 
+  // The columns under a tile that begins in column `first` of a segment.
+  InnerColumns columns_from(int64_t first, int64_t pixels) const {
+    InnerColumns inner;
+    if (plan_.taps == 1) return inner;
+    // Of several segments the first one begins with the image, the last one ends with it.
+    inner.left = std::max<int64_t>(0, shape_.left - first * plan_.stride);
+    const int64_t begin = (*width_ - plan_.pixels + first) * plan_.stride;
+    const int64_t end = inner_end_ - begin;
+    const int64_t reached = (pixels - 1) * plan_.stride + (plan_.taps - 1) * plan_.dilation + 1;
+    if (end < reached) inner.end = end;
+    if (!plan_.is_row && inner.left > 0) inner.end = InnerColumns::kNoEnd;
+    return inner;
+  }
+
   // The tiles of a unit's pixels, where all units are alike.
   void cut_unit() {
     plan_.runs.clear();
+    plan_.is_row = width_ && *width_ == plan_.pixels;
+    plan_.inner = {};
     if (!width_ || *width_ % plan_.pixels != 0) return;
+    if (plan_.is_row && plan_.taps > 1) plan_.inner = {shape_.left, inner_end_};
+    // The pixels of all rows follow each other, or each row has its own tiles.
     const int64_t pixels = plan_.pixels * plan_.rows;
-    const auto add = [&](int64_t height, int64_t first) {
-      const int64_t left = plan_.pixels - first % plan_.pixels, split = left < height ? left : 0;
-      PixelRun* last = plan_.runs.empty() ? nullptr : &plan_.runs.back();
-      const bool follows =
-          split == 0 && last != nullptr && last->split == 0 && last->height == height && first % plan_.pixels != 0;
-      if (follows) {
-        ++last->count;
-      } else {
-        plan_.runs.push_back({height, split, 1, first});
-      }
-    };
-    // Of rows that are shorter than two tiles the pixels follow each other; else each row has its own.
-    int64_t first = 0;
+    std::vector<PixelRun> of_unit, of_rows;
+    add_runs(0, pixels, &of_unit);
+    for (int64_t row = 0; row < plan_.rows; ++row) add_runs(row * plan_.pixels, plan_.pixels, &of_rows);
+    plan_.runs = step_cycles(of_unit) < step_cycles(of_rows) ? std::move(of_unit) : std::move(of_rows);
+  }
+
+  void add_runs(int64_t first, int64_t count, std::vector<PixelRun>* runs) const {
     const int64_t high = std::min(height_, plan_.pixels);
-    const auto add_all = [&](int64_t count) {
-      const int64_t end = first + count, tiles = ceil_of(count, high), low = count / tiles;
-      for (int64_t higher = count - low * tiles; first < end; --higher) {
-        const int64_t height = low + (higher > 0 ? 1 : 0);
-        add(height, first);
-        first += height;
+    const int64_t end = first + count, tiles = ceil_of(count, high), low = count / tiles;
+    for (int64_t higher = count - low * tiles; first < end; --higher) {
+      const int64_t height = low + (higher > 0 ? 1 : 0), column = first % plan_.pixels;
+      const int64_t left = plan_.pixels - column;
+      PixelRun run{height, left < height ? left : 0, 1, first, {}, false, false};
+      run.inner = columns_from(column, run.split == 0 ? height : run.split);
+      const int64_t row = first / plan_.pixels, last_row = row + (run.split == 0 ? 0 : 1);
+      run.top = last_row * line_stride_ < shape_.top;
+      run.bottom = (plan_.rows - 1 - row) * line_stride_ < shape_.bottom;
+      PixelRun* before = runs->empty() ? nullptr : &runs->back();
+      if (column != 0 && before != nullptr && before->height == height && before->split == 0 && run.split == 0 &&
+          before->inner.are_all() && run.inner.are_all()) {
+        ++before->count;
+      } else {
+        runs->push_back(run);
       }
-    };
-    if (plan_.pixels < 2 * high) {
-      add_all(pixels);
-    } else {
-      for (int64_t row = 0; row < plan_.rows; ++row) add_all(plan_.pixels);
+      first += height;
     }
+  }
+
+  // Cycles of a step of a tile of all columns.
+  double step_cycles(const std::vector<PixelRun>& runs) const {
+    double cycles = 0;
+    for (const PixelRun& run : runs) cycles += number(run.count) * step_cycles(run);
+    return cycles;
+  }
+  double step_cycles(const PixelRun& run) const {
+    const double edge = step_cycles(reach(run.height, run.split, run.inner));
+    if (plan_.is_row || run.inner.are_all()) return edge;
+    // One of the segments has it.
+    const double segments = number(*width_ / plan_.pixels);
+    return (edge + (segments - 1) * step_cycles(reach(run.height, run.split, {}))) / segments;
+  }
+  double step_cycles(const Reach& read) const {
+    const auto loads = number(plan_.taps * plan_.columns + read.columns);
+    return std::max(number(read.pairs * plan_.columns), loads + kStepTurn) + loads * costs_.local_access;
   }
 
   // Heights of the tiles that `pixels` are cut into.
@@ -210,17 +262,18 @@ class Tiling {
   }
 
   // Cycles of `count` register tiles, of one part of a block.
-  double compute_tiles(int64_t height, int64_t split, int64_t count) const {
+  double compute_tiles(const PixelRun& run) const {
+    const int64_t height = run.height, count = run.count;
     const double local = costs_.local_access, pair = is_floating(shape_.element) ? 3 : 1;
-    const double steps = number(ceil_of(shape_.group_in * plan_.run, plan_.depth)) / number(plan_.blocks);
+    const double steps =
+        number(ceil_of(shape_.group_in * plan_.run, plan_.depth)) / number(plan_.blocks) * share_of_lines(run);
     const double tiles_of_part = number(plan_.vectors * tiles()) / number(plan_.parts);
     const double columns = number(plan_.columns);
-    const auto loads = number(plan_.taps * plan_.columns + positions(height, split));
-    const double products = number(height * plan_.taps * plan_.columns), h = number(height);
+    const double h = number(height);
     // Of float16 the first turn takes one instruction.
     const double first_turn = shape_.element == DType::kF16 ? (pair - 1) * columns / 2 : 0;
     const double folded = plan_.columns == 1 ? 0 : h * ((columns - 1) * pair - first_turn);
-    const double tile = steps * (std::max(products, loads + kStepTurn) + loads * local) + folded + kTileTurn;
+    const double tile = steps * step_cycles(run) + folded + kTileTurn;
     const double folds = h * (number(tiles() - 1) * pair + kResult) + kVectorTurn;
     const double vectors = number(plan_.vectors);
     if (plan_.blocks == 1) {
@@ -232,13 +285,32 @@ class Tiling {
     return number(count) * (tiles_of_part * (tile + h * (1 + 2 * local)) + stored);
   }
 
+  // Whether lines of the border are left out: they are whole vectors of each block.
+  bool skips_lines() const {
+    const int64_t rest = shape_.group_in - (plan_.blocks - 1) * plan_.block;
+    return shape_.top + shape_.bottom > 0 && has_lines_ && plan_.taps > 1 && !plan_.runs.empty() &&
+           plan_.block % plan_.depth == 0 && rest % plan_.depth == 0;
+  }
+
+  // Of the lines of the windows, those that a run takes, all units together.
+  double share_of_lines(const PixelRun& run) const {
+    if (!skips_lines() || height_out_ == 0) return 1;
+    const double units = number(height_out_ / plan_.rows);
+    return 1 - number((run.top ? shape_.top : 0) + (run.bottom ? shape_.bottom : 0)) / number(plan_.lines) / units;
+  }
+
   // Of one part of a block for a unit, whose segments have that many pixels.
   double compute(int64_t pixels) const {
     double cycles = 0;
     if (!plan_.runs.empty()) {
-      for (const PixelRun& run : plan_.runs) cycles += kRunTurn + compute_tiles(run.height, run.split, run.count);
+      for (const PixelRun& run : plan_.runs) cycles += kRunTurn + compute_tiles(run);
     } else {
-      for (const auto& [height, count] : cut(pixels)) cycles += kRunTurn + compute_tiles(height, 0, count);
+      for (const auto& [height, count] : cut(pixels)) {
+        PixelRun run;
+        run.height = height;
+        run.count = count;
+        cycles += kRunTurn + compute_tiles(run);
+      }
     }
     const double of_unit = number(plan_.blocks * plan_.parts);
     const double copies = 1 + number(plan_.unit_lines) / number(plan_.parts) + copies_of_results() / of_unit;
@@ -317,6 +389,7 @@ class Tiling {
     compute_ = full;
     transfer_ = transfer;
     best_ = plan_;
+    best_.skips_lines = skips_lines();
     const int64_t rest = shape_.group_in - (plan_.blocks - 1) * plan_.block;
     best_.masked = is_floating(shape_.element) &&
                    (plan_.block * plan_.run % plan_.depth != 0 || rest * plan_.run % plan_.depth != 0);
@@ -341,6 +414,8 @@ class Tiling {
   int64_t element_bytes_ = 1, result_bytes_ = 1, height_ = 1;
   // Along the height of images; results only where the windows of several rows may lie side by side.
   int64_t line_stride_ = 1, line_kernel_ = 1, height_out_ = 0;
+  bool has_lines_ = false;  // windows are planes whose lines follow each other
+  int64_t inner_end_ = 0;   // of the columns of pixels under a row of results, where their border begins
   std::optional<int64_t> width_, rows_;
   double best_cycles_ = -1, compute_ = 0, transfer_ = 0;
 };
@@ -430,6 +505,21 @@ Status describe_epilogue(const SetupContext& context, const AnchorArithmetic& ar
   return {};
 }
 
+void describe_border(const SpatialGeometry& padded, ProductShape* shape) {
+  const SpatialAxis &plane = padded.axes[0], &line = padded.axes[1], &column = padded.axes[2];
+  if (plane.kernel > 1 || has_padding({padded.batch, padded.channels, padded.out_channels, {plane, {}, {}}})) return;
+  // Of a bottom or right side what no window reaches does not count.
+  const auto beyond = [](const SpatialAxis& axis) -> int64_t {
+    const auto last = ((axis.out - 1) * Dim(axis.stride) + (axis.kernel - 1) * axis.dilation + 1 - axis.pad_begin - axis.in)
+                          .constant();
+    return last ? std::max<int64_t>(0, *last) : 0;
+  };
+  shape->top = line.pad_begin.constant_or(0);
+  shape->bottom = beyond(line);
+  shape->left = column.pad_begin.constant_or(0);
+  shape->right = beyond(column);
+}
+
 std::optional<StagedProduct> plan_staged_product(const tir::Target& target, const SpatialGeometry& geometry,
                                                  const ProductShape& shape) {
   if (!has_staged_products(target, shape.element) || has_padding(geometry)) return std::nullopt;
@@ -485,15 +575,22 @@ namespace {
 
 void bind_runs(const StagedProduct& plan, dsl::TemplateParams* params) {
   dsl::CapturedList runs;
-  std::set<std::pair<int64_t, int64_t>> texts;
+  std::set<std::tuple<int64_t, int64_t, int64_t, int64_t>> texts;
   for (const PixelRun& run : plan.runs) {
     dsl::CapturedList numbers;
-    for (const int64_t n : {run.height, run.split, run.count, run.first}) numbers.push_back(dsl::Captured{n});
+    for (const int64_t n : {run.height, run.split, run.count, run.first, run.inner.left, run.inner.end,
+                            int64_t{run.top}, int64_t{run.bottom}})
+      numbers.push_back(dsl::Captured{n});
     runs.push_back(dsl::Captured{std::move(numbers)});
-    texts.emplace(run.height, run.split);
+    texts.emplace(run.height, run.split, run.inner.left, run.inner.end);
+    if (!plan.is_row && !run.inner.are_all()) texts.emplace(run.height, run.split, 0, InnerColumns::kNoEnd);
   }
   const size_t count = plan.runs.empty() ? plan.heights.size() : texts.size();
   params->set("RUNS", dsl::Captured{std::move(runs)}).set("TEXTS", static_cast<int64_t>(count));
+  params->set("IS_ROW", plan.is_row)
+      .set("LEFT", plan.inner.left)
+      .set("END", plan.inner.end)
+      .set("SKIPS", plan.skips_lines);
 }
 
 // The epilogue's operands in local memory.
@@ -545,6 +642,7 @@ Status launch_staged_product(SetupContext& context, const StagedProduct& plan, c
   AIPU_ASSIGN_OR_RETURN(Epilogue epilogue,
                         bind_epilogue(context, context.anchor().outputs[0], accumulator, arithmetic, &params));
   bind_runs(plan, &params);
+  params.set("TOP", shape.top).set("BOTTOM", shape.bottom);
   bind_own_extras(epilogue, &params);
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("staged_product.py", "staged_product", params));
   KernelArguments arguments;

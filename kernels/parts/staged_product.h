@@ -21,7 +21,12 @@ struct ProductShape {
   // The epilogue's operands: bytes per result of those that have an element for each, how many have one per column,
   // and one for all.
   int64_t extra_bytes = 0, column_extras = 0, scalar_extras = 0;
+  // Lines and columns of zeros that are the border of the image: what they are multiplied by is left out.
+  int64_t top = 0, bottom = 0, left = 0, right = 0;
 };
+
+// Sets the border of an image that gets its padding, of zeros, as `padded` says.
+void describe_border(const SpatialGeometry& padded, ProductShape* shape);
 
 // Sets the result and the operands of the epilogue of the anchor's group.
 Status describe_epilogue(const SetupContext& context, const AnchorArithmetic& arithmetic, ProductShape* shape);
@@ -32,10 +37,19 @@ struct WeightStrides {
   int64_t group = 0, column = 1, channel = 1, tap = 0;
 };
 
+// Columns of pixels from a tile's first one on that are no border: left <= column < end.
+struct InnerColumns {
+  static constexpr int64_t kNoEnd = 4096;  // as in the template
+  int64_t left = 0, end = kNoEnd;
+  bool are_all() const { return left == 0 && end == kNoEnd; }
+};
+
 // `count` register tiles of `height` pixels from pixel `first` of a unit on. With a split that many pixels of a tile
-// end a row and the others begin the next one.
+// end a row and the others begin the next one. Some of its rows may have border above or below.
 struct PixelRun {
   int64_t height = 1, split = 0, count = 1, first = 0;
+  InnerColumns inner;  // of the row that a tile begins in
+  bool top = false, bottom = false;
 };
 
 struct StagedProduct {
@@ -48,6 +62,8 @@ struct StagedProduct {
   int64_t pixels = 1;                // of a segment, at most
   int64_t rows = 1;                  // of results of a unit, each with a segment
   std::vector<PixelRun> runs;        // of a unit, where all are alike
+  InnerColumns inner;                // of a row that a tile does not begin in
+  bool is_row = false;               // segments are whole rows
   int64_t vectors = 1;               // of a panel
   int64_t blocks = 1, block = 1;     // of the channels of a group: how many, and their channels
   int64_t parts = 1;                 // in which the weights of a block come
@@ -55,6 +71,7 @@ struct StagedProduct {
   int64_t unit_lines = 1;            // of the windows of a unit's rows
   int w_buffers = 2;                 // for weights; 1 where those of a panel stay
   bool masked = false;               // depths end within a vector
+  bool skips_lines = false;          // of the border
   int64_t pool_bytes = 0;            // of local memory
   // Elements of a buffer.
   int64_t x_capacity = 0, w_capacity = 0, sum_capacity = 0, out_capacity = 0;

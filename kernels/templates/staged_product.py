@@ -19,8 +19,12 @@ Parameters bound by kernels/parts/staged_product.cpp:
   VL, COLUMNS, HEIGHTS, TAPS  register tile: HEIGHTS[0] pixels by COLUMNS columns, and TAPS taps of a line, whose pixels
                are shared: the width of the window, or 1, where taps are part of the depth. Heights descend
   ROWS         of a unit; if more than one, then there are RUNS, windows are planes and their lines not dilated
-  RUNS, RUN_PIXELS  where all units are alike: their tiles of pixels as [height, split (staged_tiles.py), how many,
-               first pixel], and the pixels of a segment. Otherwise none: segments are cut into HEIGHTS when running
+  RUNS, RUN_PIXELS  where all units are alike: their tiles of pixels as [height, split, how many, first pixel, left, end
+               (staged_tiles.py), whether there may be border above, below], and the pixels of a segment. Otherwise
+               none: segments are cut into HEIGHTS when running
+  IS_ROW       a segment is a whole row; otherwise only the first one has a left side, and the last one a right side
+  LEFT, END    columns of pixels of a row that are no border (staged_tiles.py)
+  SKIPS, TOP, BOTTOM  whether lines of the border are left out, and how many there are above and below
   TEXTS        register tiles that differ
   STRIDE, DILATION  of pixels and taps within a tile, in columns of pixels; with TAPS = 1 both are 1, as the pitch of
                pixels says the rest
@@ -39,7 +43,7 @@ Weights are packed [group][panel][block][vector][tile of columns][step][TAPS][CO
 from aipu import script as S
 from sharing import balanced
 from spatial import Geometry, Groups
-from staged_tiles import BYTES, DEPTH, STEP, TILES, Place, Way, add_tiles, store_tiles, whole_tiles
+from staged_tiles import BYTES, DEPTH, NEXT_ROW, STEP, TILES, Place, Way, add_tiles, store_tiles, whole_tiles
 from staging import begin_tile, close_stage, copy, event_of, open_stage, staged_in, tile_of
 
 # Of an operand that is the same for all results, and of a column of another one, in local memory.
@@ -130,6 +134,36 @@ def move(stage, number, leaves, local, pitch, memory, ldc, columns, rows, pixels
 def extras_at(operands, offset):
     """The epilogue's operands, `offset` results on."""
     return [operands[e] + offset if is_full(e) else operands[e] for e in range(N_EXTRA)]
+
+
+def tiles_of_run(
+    height,
+    split,
+    left,
+    end,
+    count,
+    at,
+    vectors,
+    tiles,
+    x,
+    w,
+    sums,
+    tile_pitch,
+    way: Way,
+    is_first,
+    start,
+    scale,
+    place: Place,
+    operands,
+    results,
+):
+    """`count` register tiles from pixel `at` of a unit on, of a part of the columns of a block."""
+    if WHOLE:
+        own = extras_at(operands, at * place.pitch)
+        target = results + at * place.pitch
+        whole_tiles(height, split, left, end, count, vectors, x, w, sums, way, start, scale, place, own, target)
+    else:
+        add_tiles(height, split, left, end, count, tiles, x, w, sums + at * VL, tile_pitch, way, is_first)
 
 
 def stored_tiles(height):
@@ -228,6 +262,7 @@ def staged_product(
         own_x, own_w = S.i32(x_number), S.i32(w_number)
         own_block = S.i32(block)
         own_part = S.i32(part)
+        own_segment, own_height = S.i32(unit_segment), S.i32(row_height)
         is_late = S.i32(0)
         if step < total:
             if step > 0:
@@ -378,37 +413,92 @@ def staged_product(
                     at = S.meta_var(RUNS[k][3])
                     row, column = S.meta_var(at // RUN_PIXELS), S.meta_var(at % RUN_PIXELS)
                     next_row = line_pitch - column * pixel_pitch
-                    way = Way(pitch, pixel_pitch, next_row, steps, rest, weights_of_tile)
+                    run_steps, run_weights = S.i32(steps), w_tile
                     pixels_there = x_tile + (column * pixel_pitch + row * line_pitch)
-                    if WHOLE:
-                        whole_tiles(
+                    if SKIPS and (RUNS[k][6] + RUNS[k][7] > 0):
+                        # Of a tile in two rows the lines that neither takes.
+                        last_row = S.meta_var(row if split == 0 else row + 1)
+                        line = own_height * geometry.height.stride
+                        skipped, taken = S.i32(0), S.i32(blocks.lines)
+                        if RUNS[k][6] > 0:
+                            skipped = S.max(TOP - (line + last_row * geometry.height.stride), 0)
+                        if RUNS[k][7] > 0:
+                            inner_lines = (geometry.height.result - 1) * geometry.height.stride + blocks.lines - BOTTOM
+                            taken = S.min(taken, inner_lines - (line + row * geometry.height.stride))
+                        line_steps = channels // DEPTH
+                        run_steps = S.max(taken - skipped, 0) * line_steps
+                        run_weights = w_tile + skipped * line_steps * STEP
+                        pixels_there = pixels_there + skipped * channels
+                    way = Way(pitch, pixel_pitch, next_row, run_steps, rest, weights_of_tile)
+                    left, end = S.meta_var(RUNS[k][4]), S.meta_var(RUNS[k][5])
+                    inner = S.meta_var(IS_ROW or (left == 0 and end == NEXT_ROW))
+                    if inner:
+                        tiles_of_run(
                             height,
                             split,
+                            left,
+                            end,
                             RUNS[k][2],
+                            at,
                             own_vectors,
-                            pixels_there,
-                            w_tile,
-                            own_sums,
-                            way,
-                            own_start,
-                            own_scale,
-                            place,
-                            extras_at(own_full, at * panel_columns),
-                            results + at * panel_columns,
-                        )
-                    else:
-                        add_tiles(
-                            height,
-                            split,
-                            RUNS[k][2],
                             tiles_of_part,
                             pixels_there,
-                            w_tile,
-                            own_sums + at * VL,
+                            run_weights,
+                            own_sums,
                             tile_pitch,
                             way,
                             is_first,
+                            own_start,
+                            own_scale,
+                            place,
+                            own_full,
+                            results,
                         )
+                    else:
+                        if own_segment == (0 if left > 0 else segments - 1):
+                            tiles_of_run(
+                                height,
+                                split,
+                                left,
+                                end,
+                                RUNS[k][2],
+                                at,
+                                own_vectors,
+                                tiles_of_part,
+                                pixels_there,
+                                run_weights,
+                                own_sums,
+                                tile_pitch,
+                                way,
+                                is_first,
+                                own_start,
+                                own_scale,
+                                place,
+                                own_full,
+                                results,
+                            )
+                        else:
+                            tiles_of_run(
+                                height,
+                                split,
+                                0,
+                                NEXT_ROW,
+                                RUNS[k][2],
+                                at,
+                                own_vectors,
+                                tiles_of_part,
+                                pixels_there,
+                                run_weights,
+                                own_sums,
+                                tile_pitch,
+                                way,
+                                is_first,
+                                own_start,
+                                own_scale,
+                                place,
+                                own_full,
+                                results,
+                            )
                 if not WHOLE and is_last:
                     pixel = S.i32(0)
                     for height in S.unroll(HEIGHTS[0], 0, -1):
@@ -444,6 +534,8 @@ def staged_product(
                             whole_tiles(
                                 HEIGHTS[h],
                                 0,
+                                0,
+                                NEXT_ROW,
                                 count,
                                 own_vectors,
                                 pixels_there,
@@ -460,6 +552,8 @@ def staged_product(
                             add_tiles(
                                 HEIGHTS[h],
                                 0,
+                                0,
+                                NEXT_ROW,
                                 count,
                                 tiles_of_part,
                                 pixels_there,

@@ -5,7 +5,8 @@ The lanes of a sum are the depth. A vector of results is made of TILES tiles of 
 of a tile at once, of all tiles when the last one is there.
 
 The pixels of a tile follow each other in their row. Where a row ends within a tile, `split` of them are in that row and
-the others begin the next one; 0: there is no such end.
+the others begin the next one; 0: there is no such end. What is border of the image is 0 and left out: of the columns of
+pixels, counted from the tile's first one, all but left <= column < end; of the next row's LEFT <= column < END.
 """
 
 from aipu import script as S
@@ -63,11 +64,19 @@ def columns_under(height, tap, split):
     return [column_under(i, tap, split) for i in range(height)]
 
 
-def positions(height, split):
+def is_inner(column, left, end):
+    """Whether a column of pixels is no border."""
+    if column < NEXT_ROW:
+        return column >= left and column < end
+    return column - NEXT_ROW >= LEFT and column - NEXT_ROW < END
+
+
+def positions(height, split, left, end):
     """The columns of pixels that a tile reads."""
     last = (height - 1) * STRIDE + (TAPS - 1) * DILATION
     read = [column_under(i, tap, split) for i in range(height) for tap in range(TAPS)]
-    return [q for first in [0, NEXT_ROW] for q in range(first, first + last + 1) if any([q == r for r in read])]
+    inner = [q for q in read if is_inner(q, left, end)]
+    return [q for first in [0, NEXT_ROW] for q in range(first, first + last + 1) if any([q == r for r in inner])]
 
 
 def distance(column, way: Way):
@@ -87,11 +96,11 @@ def place_among(column, columns):
     return found[0] if len(found) > 0 else -1
 
 
-def multiply_step(height, split, acc, rows, at, weights, lane_mask):
-    """acc[i, c] += the products of a vector of every pixel i with one of column c. In registers are the weights of the
-    step, or the pixels under one tap, which move on by a tap at a time; of the others one vector.
+def multiply_step(height, split, columns, acc, rows, at, weights, lane_mask):
+    """acc[i, c] += the products of a vector of every pixel i with one of column c; `columns` of pixels are read. In
+    registers are the weights of the step, or the pixels under one tap, which move on by a tap at a time; of the others
+    one vector.
     """
-    columns = S.meta_var(positions(height, split))
     weights_of_step = S.meta_var(TAPS * COLUMNS)
     if height < weights_of_step:
         order = S.meta_var(tap_order())
@@ -103,13 +112,19 @@ def multiply_step(height, split, acc, rows, at, weights, lane_mask):
             kept = S.meta_var([place_among(column, before) for column in under])
             there = S.meta_var([place_among(column, columns) for column in under])
             left = [
-                left[kept[i]] if kept[i] >= 0 else S.vload(rows[there[i]] + at, mask=lane_mask, lanes=DEPTH)
+                left[kept[i]]
+                if kept[i] >= 0
+                else S.vload(rows[there[i]] + at, mask=lane_mask, lanes=DEPTH)
+                if there[i] >= 0
+                else 0
                 for i in range(height)
             ]
-            for c in S.unroll(COLUMNS):
-                right = S.vload(weights + (tap * COLUMNS + c) * DEPTH, lanes=DEPTH)
-                for i in S.unroll(height):
-                    add_product(acc, i, c, left[i], right)
+            if any([place >= 0 for place in there]):
+                for c in S.unroll(COLUMNS):
+                    right = S.vload(weights + (tap * COLUMNS + c) * DEPTH, lanes=DEPTH)
+                    for i in S.unroll(height):
+                        if there[i] >= 0:
+                            add_product(acc, i, c, left[i], right)
     else:
         right = [S.vload(weights + k * DEPTH, lanes=DEPTH) for k in range(weights_of_step)]
         for q in S.unroll(len(columns)):
@@ -125,17 +140,17 @@ def add_product(acc, pixel, column, left, right):
     acc[i] = S.fma(acc[i], left, right) if X == "float32" else S.vqdpa(acc[i], left, right)
 
 
-def multiply(height, split, acc, rows, w, steps, rest):
+def multiply(height, split, columns, acc, rows, w, steps, rest):
     """The products of a block: `steps` whole vectors of its depth, and `rest` elements."""
     weights = w
     at = S.i32(0)
     for _ in range(steps):
-        multiply_step(height, split, acc, rows, at, weights, None)
+        multiply_step(height, split, columns, acc, rows, at, weights, None)
         weights = weights + STEP
         at = at + DEPTH
     if MASKED:
         if rest > 0:
-            multiply_step(height, split, acc, rows, at, weights, S.tail_mask(rest, DEPTH))
+            multiply_step(height, split, columns, acc, rows, at, weights, S.tail_mask(rest, DEPTH))
 
 
 def folded(vectors, count, is_raw):
@@ -163,11 +178,11 @@ def sums_of_tile(height):
     return S.alloc_buffer((height * COLUMNS,), f"{SUM}x{VL}")
 
 
-def multiply_tile(height, split, acc, zero, rows, w, way: Way):
+def multiply_tile(height, split, columns, acc, zero, rows, w, way: Way):
     """Vector i: the sums of pixel i by COLUMNS columns, folded."""
     for i in S.unroll(height * COLUMNS):
         acc[i] = zero
-    multiply(height, split, acc, rows, w, way.steps, way.rest)
+    multiply(height, split, columns, acc, rows, w, way.steps, way.rest)
     return [folded([acc[i * COLUMNS + c] for c in range(COLUMNS)], COLUMNS, True) for i in range(height)]
 
 
@@ -176,13 +191,13 @@ def first_tiles():
     return S.unroll(TILES - 1) if TILES * TEXTS <= MOST_COPIES else range(TILES - 1)
 
 
-def whole_vector(height, split, acc, zero, rows, w, sums, way: Way):
+def whole_vector(height, split, columns, acc, zero, rows, w, sums, way: Way):
     """The sums of `height` pixels by VL columns. The tiles before the last one wait for it in memory."""
     for tile in first_tiles():
-        partial = multiply_tile(height, split, acc, zero, rows, w + tile * way.weights_of_tile, way)
+        partial = multiply_tile(height, split, columns, acc, zero, rows, w + tile * way.weights_of_tile, way)
         for i in S.unroll(height):
             S.vstore(partial[i], sums + (tile * height + i) * VL)
-    last = multiply_tile(height, split, acc, zero, rows, w + (TILES - 1) * way.weights_of_tile, way)
+    last = multiply_tile(height, split, columns, acc, zero, rows, w + (TILES - 1) * way.weights_of_tile, way)
     return [
         folded(
             [S.vload(sums + (tile * height + i) * VL, lanes=VL) for tile in range(TILES - 1)] + [last[i]],
@@ -197,6 +212,8 @@ def whole_vector(height, split, acc, zero, rows, w, sums, way: Way):
 def whole_tiles(
     height: S.meta_var,
     split: S.meta_var,
+    left: S.meta_var,
+    end: S.meta_var,
     count: S.i32,
     vectors: S.i32,
     x: S.ptr(X, "lsram"),
@@ -212,13 +229,14 @@ def whole_tiles(
     """`count` times `height` pixels by `vectors` vectors of columns, from products to results."""
     acc = sums_of_tile(height)
     zero = S.cast(0, f"{SUM}x{VL}")
-    distances = [distance(q, way) for q in positions(height, split)]
+    columns = S.meta_var(positions(height, split, left, end))
+    distances = [distance(q, way) for q in columns]
     first = x
     for tile in range(count):
         rows = [first + d for d in distances]
         for v in range(vectors):
             own = w + v * (TILES * way.weights_of_tile)
-            totals = whole_vector(height, split, acc, zero, rows, own, sums, way)
+            totals = whole_vector(height, split, columns, acc, zero, rows, own, sums, way)
             finish_sums(height, totals, start, scale, v * VL, tile * height, place, extras, out)
         first = first + height * way.pixel_pitch
 
@@ -227,6 +245,8 @@ def whole_tiles(
 def add_tiles(
     height: S.meta_var,
     split: S.meta_var,
+    left: S.meta_var,
+    end: S.meta_var,
     count: S.i32,
     tiles: S.i32,
     x: S.ptr(X, "lsram"),
@@ -241,13 +261,14 @@ def add_tiles(
     """
     acc = sums_of_tile(height)
     zero = S.cast(0, f"{SUM}x{VL}")
-    distances = [distance(q, way) for q in positions(height, split)]
+    columns = S.meta_var(positions(height, split, left, end))
+    distances = [distance(q, way) for q in columns]
     first = x
     for row in range(count):
         rows = [first + d for d in distances]
         for tile in range(tiles):
             target = sums + (tile * tile_pitch + row * (height * VL))
-            totals = multiply_tile(height, split, acc, zero, rows, w + tile * way.weights_of_tile, way)
+            totals = multiply_tile(height, split, columns, acc, zero, rows, w + tile * way.weights_of_tile, way)
             if is_first == 0:
                 for i in S.unroll(height):
                     S.vstore(totals[i] + S.vload(target + i * VL, lanes=VL), target + i * VL)
