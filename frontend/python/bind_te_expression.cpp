@@ -137,6 +137,10 @@ void bind_te_expressions(py::module_& m) {
   m.def("likely", [](Expr c) { return te::make_expr(c->type, te::Call{"likely", {c}}); });
   m.def("call",
         [](const std::string& name, std::vector<Expr> args) { return checked(te::call(name, std::move(args))); });
+  // A value of a function that is called by name: the name, then what it is given.
+  m.def("packed_value", [](const std::string& kind, const std::string& dtype, std::vector<Expr> args) {
+    return te::make_expr(type_of(dtype), te::Call{kind, std::move(args)});
+  });
   m.def("function_names", [] {
     std::vector<std::string> names;
     for (const std::string_view name : te::function_names()) names.emplace_back(name);

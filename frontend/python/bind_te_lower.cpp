@@ -96,6 +96,19 @@ void interpret(const te::Kernel& kernel, const py::list& arguments, int tec_coun
   checked(status);
 }
 
+// Of pairs: a tensor and the strides of its memory, or a variable and anything.
+std::vector<te::Parameter> parameters_of(const py::list& params) {
+  std::vector<te::Parameter> list;
+  for (const py::handle& item : params) {
+    const auto pair = item.cast<py::tuple>();
+    if (py::isinstance<te::Tensor>(pair[0]))
+      list.push_back({pair[0].cast<te::Tensor>(), nullptr, pair[1].cast<std::vector<Expr>>()});
+    else
+      list.push_back({{}, pair[0].cast<Expr>()});
+  }
+  return list;
+}
+
 }  // namespace
 
 py::list list_of_parameters(const std::vector<te::Parameter>& params) {
@@ -139,17 +152,12 @@ void bind_te_lowering(py::module_& m) {
   m.def(
       "lower",
       [](const te::Schedule& schedule, const py::list& params, std::string name, bool shared_by_threads) {
-        std::vector<te::Parameter> list;
-        for (const py::handle& item : params) {
-          const auto pair = item.cast<py::tuple>();
-          if (py::isinstance<te::Tensor>(pair[0]))
-            list.push_back({pair[0].cast<te::Tensor>(), nullptr, pair[1].cast<std::vector<Expr>>()});
-          else
-            list.push_back({{}, pair[0].cast<Expr>()});
-        }
-        return checked(te::lower_schedule(schedule, std::move(list), std::move(name), shared_by_threads));
+        return checked(te::lower_schedule(schedule, parameters_of(params), std::move(name), shared_by_threads));
       },
       py::arg("schedule"), py::arg("params"), py::arg("name"), py::arg("shared_by_threads") = false);
+  m.def("function_of", [](std::string name, const py::list& params, te::Stmt body) {
+    return te::Function{std::move(name), parameters_of(params), std::move(body)};
+  });
   m.def("cuda_prelude", &tir::cuda_prelude, "What the CUDA C of kernels stands on.");
   // `known`: tensors with their strides and boxes.
   m.def("outline", [](std::string name, const te::Stmt& body,

@@ -19,16 +19,11 @@ std::string kind_of(const te::StmtNode& s) {
   return kNames[s.node.index()];
 }
 
-// The memory of each output: the tensor, its box, the strides in elements.
-py::list outputs_of(const te::Realize& n) {
-  py::list list;
-  for (int v = 0; v < n.op->output_count(); ++v) {
-    const std::vector<te::Range> box = te::box_of(n, v);
-    std::vector<Expr> extents;
-    for (const te::Range& range : box) extents.push_back(range.extent);
-    list.append(py::make_tuple(te::Tensor{n.op, v}, box, te::strides_of(extents, n.alignment)));
-  }
-  return list;
+// In elements.
+std::vector<Expr> strides_of(const te::Realize& n) {
+  std::vector<Expr> extents;
+  for (const te::Range& range : te::box_of(n)) extents.push_back(range.extent);
+  return te::strides_of(extents, n.alignment);
 }
 
 // Values, and views as (tensor, ranges, which dimensions are dropped, whether the address alone).
@@ -70,11 +65,11 @@ py::dict fields_of(const te::StmtNode& s) {
                    f["body"] = n.body;
                  },
                  [&](const te::Realize& n) {
-                   f["producer"] = te::Tensor{n.op, 0};
-                   f["bounds"] = te::box_of(n, 0);
+                   f["producer"] = te::Tensor{n.op, n.value_index};
+                   f["bounds"] = te::box_of(n);
                    f["scope"] = n.scope;
                    f["body"] = n.body;
-                   f["outputs"] = outputs_of(n);
+                   f["strides"] = strides_of(n);
                  },
                  [&](const te::Seq& n) { f["seq"] = n.body; },
                  [&](const te::Pragma& n) {
@@ -106,7 +101,10 @@ void bind_handwritten(py::module_& m) {
     const te::Type type = tensor.type();
     return te::make_stmt(te::Store{std::move(tensor), std::move(indices), checked(te::convert(type, value))});
   });
-  m.def("stmt_seq", [](std::vector<te::Stmt> body) { return te::make_stmt(te::Seq{std::move(body)}); });
+  m.def("stmt_seq", [](std::vector<te::Stmt> body) {
+    te::Stmt all = te::sequence(std::move(body));
+    return all ? all : te::make_stmt(te::Seq{});
+  });
   m.def("stmt_let", [](Expr var, Expr value, te::Stmt body) {
     return te::make_stmt(te::Let{std::move(var), std::move(value), std::move(body)});
   });

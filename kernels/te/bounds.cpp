@@ -41,48 +41,16 @@ class Bounds {
 
   // The bodies of all stages that are computed, reads going to the present operation of a stage.
   Status inline_stages() {
-    std::map<const Stage*, Expr> inlined;
-    Change change;
-    change = [&](const Expr& e) -> Expr {
-      const Read* read = e->as<Read>();
-      if (read == nullptr) return nullptr;
-      const StagePtr stage = schedule_.find(read->op.get());
-      std::vector<Expr> indices;
-      for (const Expr& index : read->indices) indices.push_back(rewrite(index, change));
-      const auto body = inlined.find(stage.get());
-      if (body == inlined.end()) return make_expr(e->type, Read{stage->op, read->value_index, std::move(indices)});
-      Substitution values;
-      const auto& axis = stage->op->compute()->axis;
-      for (size_t i = 0; i < axis.size(); ++i) values[axis[i]->var.get()] = indices[i];
-      return substitute(body->second, values);
-    };
-    std::set<const Stage*> read_whole;
+    std::map<const Stage*, std::vector<Expr>> bodies = schedule_.bodies();
     for (const StagePtr& stage : schedule_.stages) {
-      const Extern* external = stage->op->external();
-      if (const Compute* compute = stage->op->compute(); compute != nullptr && compute->call) {
-        for (const Tensor& input : compute->call->inputs) read_whole.insert(schedule_.find(input.op.get()).get());
-      }
-      if (const Scan* scan = stage->op->scan()) {
-        for (const Tensor& init : scan->init) read_whole.insert(schedule_.find(init.op.get()).get());
-      }
-      if (external == nullptr) continue;
-      for (const Tensor& input : external->inputs) read_whole.insert(schedule_.find(input.op.get()).get());
-    }
-    for (const StagePtr& stage : schedule_.stages) {
-      const Compute* compute = stage->op->compute();
-      if (compute == nullptr && !stage->op->is_placeholder()) nests_.emplace(stage.get(), Nest{stage, {}});
-      if (compute == nullptr) continue;
-      std::vector<Expr> body;
-      for (const Expr& e : compute->body) body.push_back(rewrite(e, change));
-      const bool inline_it = stage->attach == Attach::kInline || stage->attach == Attach::kInlined;
-      if (inline_it && !read_whole.contains(stage.get())) {
-        if (stage->is_output || whole_.contains(stage.get()))
-          return invalid_argument(
-              str_cat("compute_inline: '", stage->op->name, "' is an output or an argument, which has to be computed"));
-        inlined[stage.get()] = body.front();
-      } else {
-        nests_.emplace(stage.get(), Nest{stage, std::move(body)});
-      }
+      if (stage->op->is_placeholder()) continue;
+      const auto body = bodies.find(stage.get());
+      const bool inlined = stage->op->compute() != nullptr && body == bodies.end();
+      if (!inlined)
+        nests_.emplace(stage.get(), Nest{stage, body == bodies.end() ? std::vector<Expr>{} : std::move(body->second)});
+      else if (stage->is_output || whole_.contains(stage.get()))
+        return invalid_argument(
+            str_cat("compute_inline: '", stage->op->name, "' is an output or an argument, which has to be computed"));
     }
     return {};
   }
@@ -122,6 +90,8 @@ class Bounds {
         return invalid_argument(str_cat("double_buffer: '", stage.op->name, "' is not computed inside a loop"));
       return {};
     }
+    if (parent == nest->stage)
+      return invalid_argument(str_cat("compute_at: stage '", stage.op->name, "' is attached at itself"));
     if (stage.is_output)
       return invalid_argument(str_cat("compute_at: '", stage.op->name, "' is an output, which is computed at root"));
     const auto found = parent == nullptr ? nests_.end() : nests_.find(parent.get());
@@ -160,7 +130,8 @@ class Bounds {
     bool read = false;
     for (const Nest* consumer : done_) AIPU_RETURN_IF_ERROR(add_reads(*nest, *consumer, &needed, &read));
     const bool seen = whole_.contains(nest->stage.get()) || nest->stage->is_output;
-    const bool all = seen || !read || statement;
+    const bool in_parts = seen && !statement && !nest->stage->is_output && nest->parent && read_once(*nest);
+    const bool all = (seen && !in_parts) || !read || statement;
     if (seen && nest->stage->attach == Attach::kScanUpdate) {
       return invalid_argument(str_cat("scan '", nest->parent->op->name, "': its update '", op.name,
                                       "' is an argument or an output, which has memory of its own"));
@@ -177,6 +148,34 @@ class Bounds {
                                       nest->parent->op->name, "'"));
     }
     return {};
+  }
+
+  // Whether exactly one element of an operation that is computed whole needs each element of a producer: what the
+  // iterations of a loop need of it are parts that make up all of it, and no two have an element in common.
+  bool read_once(const Nest& producer) const {
+    const OperationPtr& op = producer.stage->op;
+    const std::vector<Expr>& shape = Tensor{op, 0}.shape();
+    const Nest* reader = nullptr;
+    std::optional<Needs> indices;
+    for (const Nest* consumer : done_) {
+      for (const Needs& read : consumer->body.empty() ? reads_as_a_whole(*consumer, op) : reads_of(*consumer, op)) {
+        if (reader != nullptr && reader != consumer) return false;
+        reader = consumer;
+        if (indices && indices->indices != read.indices) return false;
+        indices = read;
+      }
+    }
+    if (reader == nullptr || reader->parent || reader->body.empty() || reader->compute().call) return false;
+    std::set<const ExprNode*> used;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      bool own = false;
+      for (const IterVarPtr& axis : reader->compute().axis) {
+        if (axis->var == indices->indices[d])
+          own = used.insert(axis->var.get()).second && Analyzer().prove_equal(axis->dom->extent, shape[d]);
+      }
+      if (!own) return false;
+    }
+    return used.size() == reader->compute().axis.size();
   }
 
   // What one element of an operation needs of a tensor: indices that its loops decide, or whole dimensions (null).

@@ -1,6 +1,7 @@
 #include "kernels/te/functions.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/te/bit_functions.h"
 
@@ -111,6 +112,18 @@ std::vector<std::string_view> function_names() {
   return names;
 }
 
+namespace {
+
+// Of a constant; halves go to the even neighbour.
+double rounded(std::string_view function, double value) {
+  if (function == "floor") return std::floor(value);
+  if (function == "ceil") return std::ceil(value);
+  if (function == "trunc") return std::trunc(value);
+  return value - std::remainder(value, 1.0);
+}
+
+}  // namespace
+
 Result<Expr> call(std::string_view name, std::vector<Expr> args) {
   const MathFunction* f = find_function(name);
   if (f == nullptr || f->operands == Operands::kStructure)
@@ -134,6 +147,8 @@ Result<Expr> call(std::string_view name, std::vector<Expr> args) {
   }
   const bool floating = is_floating(type.element);
   if (f->operands == Operands::kRounding && !floating) return args[0];
+  if (const FloatImm* value = args[0]->as<FloatImm>(); value != nullptr && f->operands == Operands::kRounding)
+    return make_float(rounded(name, value->value), type);
   if (f->operands == Operands::kNumber && (is_unsigned_int(type.element) || is_bool(type.element))) return args[0];
   Type result = type;
   if (f->operands == Operands::kClassify) {

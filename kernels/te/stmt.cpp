@@ -31,10 +31,17 @@ std::vector<Expr> strides_of(const std::vector<Expr>& extents, const std::vector
   return strides;
 }
 
-std::vector<Range> box_of(const Realize& realize, int output) {
+Stmt realize_all(const OperationPtr& op, const std::vector<Range>& region, const std::string& scope,
+                 const std::vector<Alignment>& alignment, Stmt body) {
+  for (int v = op->output_count(); v-- > 0;)
+    body = make_stmt(Realize{op, region, scope, alignment, std::move(body), v});
+  return body;
+}
+
+std::vector<Range> box_of(const Realize& realize) {
   if (!realize.region.empty()) return realize.region;
   std::vector<Range> box;
-  for (const Expr& extent : Tensor{realize.op, output}.shape()) box.push_back({make_int(0, extent->type), extent});
+  for (const Expr& extent : Tensor{realize.op, realize.value_index}.shape()) box.push_back({make_int(0, extent->type), extent});
   return box;
 }
 
@@ -94,15 +101,11 @@ std::string packed_text(const PackedCall& n) {
 }
 
 std::string realize_text(const Realize& n, const std::string& pad) {
-  std::string text;
-  for (int v = 0; v < n.op->output_count(); ++v) {
-    const Tensor tensor{n.op, v};
-    std::vector<Expr> extents;
-    for (const Range& range : box_of(n, v)) extents.push_back(range.extent);
-    text += fmt::format("{}{} = allocate(({}), \"{}\", \"{}\")\n", pad, tensor.name(), joined(extents),
-                        type_text(tensor.type()), n.scope);
-  }
-  return text;
+  const Tensor tensor{n.op, n.value_index};
+  std::vector<Expr> extents;
+  for (const Range& range : box_of(n)) extents.push_back(range.extent);
+  return fmt::format("{}{} = allocate(({}), \"{}\", \"{}\")\n", pad, tensor.name(), joined(extents),
+                     type_text(tensor.type()), n.scope);
 }
 
 }  // namespace
@@ -138,10 +141,25 @@ std::string to_text(const Stmt& stmt, int indent) {
                     stmt->node);
 }
 
+bool is_packed_call(const Expr& e) {
+  const Call* call = e->as<Call>();
+  return call != nullptr && (call->name == kPackedValue || call->name == kTrace);
+}
+
+namespace {
+
+bool calls_by_name(const Expr& expr) {
+  bool found = false;
+  walk(expr, [&](const Expr& e) { found = found || is_packed_call(e); });
+  return found;
+}
+
+}  // namespace
+
 bool has_packed_call(const Stmt& stmt) {
   if (!stmt) return false;
   return std::visit(Overloaded{
-                        [](const Store&) { return false; },
+                        [](const Store& n) { return calls_by_name(n.value); },
                         [](const PackedCall&) { return true; },
                         [](const If& n) { return has_packed_call(n.then_body); },
                         [](const Seq& n) { return std::any_of(n.body.begin(), n.body.end(), has_packed_call); },
@@ -235,7 +253,7 @@ class BufferBinder {
   Stmt bind(const Realize& n) {
     std::vector<Range> region;
     for (const Range& range : n.region) region.push_back({(*this)(range.min), (*this)(range.extent)});
-    return make_stmt(Realize{n.op, std::move(region), n.scope, n.alignment, (*this)(n.body)});
+    return make_stmt(Realize{n.op, std::move(region), n.scope, n.alignment, (*this)(n.body), n.value_index});
   }
   Stmt bind(const Seq& n) {
     std::vector<Stmt> body;

@@ -45,16 +45,20 @@ struct Alignment {
 // Strides of a box in elements, outermost first; `alignment` is empty or has one entry per dimension.
 std::vector<Expr> strides_of(const std::vector<Expr>& extents, const std::vector<Alignment>& alignment);
 
-// Memory for the outputs of an operation, as long as `body` runs: the box `region`, in indices of the tensor.
+// Memory for an output of an operation, as long as `body` runs: the box `region`, in indices of the tensor.
 struct Realize {
   OperationPtr op;
   std::vector<Range> region;
   std::string scope;
   std::vector<Alignment> alignment;  // of the dimensions' strides; empty: compact
   Stmt body;
+  int value_index = 0;
 };
-// The box of one output: `region`, or the whole shape where that is empty.
-std::vector<Range> box_of(const Realize& realize, int output);
+// Memory for each output, the first outermost.
+Stmt realize_all(const OperationPtr& op, const std::vector<Range>& region, const std::string& scope,
+                 const std::vector<Alignment>& alignment, Stmt body);
+// `region`, or the whole shape where that is empty.
+std::vector<Range> box_of(const Realize& realize);
 
 struct Seq {
   std::vector<Stmt> body;
@@ -96,6 +100,10 @@ Stmt make_stmt(decltype(StmtNode::node) node);
 Stmt sequence(std::vector<Stmt> statements);  // null ones left out; one alone is itself
 
 std::string to_text(const Stmt& stmt, int indent = 0);
+
+// Calls by name whose value is used: of a function of the registry, and of one that watches a value as it passes.
+inline constexpr std::string_view kPackedValue = "call_packed", kTrace = "trace";
+bool is_packed_call(const Expr& e);
 
 bool has_packed_call(const Stmt& stmt);
 

@@ -380,13 +380,9 @@ class Converter {
   }
 
   void realize(const Realize& n, bool by_all, std::vector<tir::Stmt>* out) {
-    for (int v = 0; v < n.op->output_count(); ++v) realize_output(n, v, by_all, out);
-  }
-
-  void realize_output(const Realize& n, int v, bool by_all, std::vector<tir::Stmt>* out) {
     TensorMemory shape;
     std::vector<Expr> extents;
-    for (const Range& range : box_of(n, v)) {
+    for (const Range& range : box_of(n)) {
       Expr extent = largest(range.extent);
       if (!extent) {
         fail(unsupported(
@@ -404,8 +400,8 @@ class Converter {
       elements = mul(outer, extent);
     }
     elements = analyzer_.simplify(elements);
-    shape.pointer = allocate({n.op, v}, elements, n.scope, by_all, out);
-    if (shape.pointer) buffers_[{n.op.get(), v}] = std::move(shape);
+    shape.pointer = allocate({n.op, n.value_index}, elements, n.scope, by_all, out);
+    if (shape.pointer) buffers_[{n.op.get(), n.value_index}] = std::move(shape);
   }
 
   virtual tir::Expr allocate(const Tensor& tensor, const Expr& elements, const std::string& scope, bool by_all,

@@ -28,11 +28,13 @@ class PackedFunc:
         return f"PackedFunc({self.name or self._function!r})"
 
 
-def register_func(func_name: Any, f: Optional[Callable[..., Any]] = None, override: bool = False) -> Any:
+def register_func(func_name: Any = None, f: Optional[Callable[..., Any]] = None, override: bool = False) -> Any:
     """Registers a function, as ``@register_func``, ``@register_func("name")`` or ``register_func("name", f)``.
 
     TVMError if the name is taken and ``override`` is False.
     """
+    if func_name is None:  # @register_func(override=True)
+        return lambda function: register_func(function.__name__, function, override)
     if callable(func_name):
         f, func_name = func_name, func_name.__name__
     if not isinstance(func_name, str):

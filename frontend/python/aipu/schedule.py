@@ -45,7 +45,9 @@ class BlockPrimFunc(PrimFunc):
     """
 
     def __init__(self, blocks: Any, params: Optional[Sequence[Any]] = None, flat: bool = False) -> None:
-        super().__init__(blocks.lower(), blocks.params if params is None else params)
+        native = blocks.lower()
+        self.attrs = {"global_symbol": native.name}
+        self._take(native, blocks.params if params is None else params)
         self.blocks = blocks
         self.flat = flat  # arrays are pointers, whose shapes are not looked at
 

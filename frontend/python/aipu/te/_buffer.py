@@ -6,7 +6,7 @@ import weakref
 from typing import Any, List, Optional, Sequence, Tuple
 
 from .. import _native
-from ._expr import FUNCTIONS, IterVar, PrimExpr, Stmt, TVMError, _view, cast, const, dtype_text, expr, var
+from ._expr import FUNCTIONS, IterVar, PrimExpr, Stmt, TVMError, _View, cast, const, dtype_text, expr, var
 from ._intrin_call import IntrinCall
 from ._tensor import Tensor, TensorSlice, _extents
 
@@ -56,6 +56,10 @@ class Buffer:
         """The number of dimensions."""
         return self.tensor.ndim
 
+    def same_as(self, other: Any) -> bool:
+        """Whether it is the same object."""
+        return self is other
+
     def scope(self) -> str:
         """The memory; ``global`` where none is named."""
         return self._scope or "global"
@@ -64,7 +68,8 @@ class Buffer:
         """The address, for functions that are called by name. ``access_mask``: ``"r"``, ``"w"`` or ``"rw"``."""
         if isinstance(access_mask, str) and set(access_mask) - set("rw"):
             raise ValueError(f"access_ptr: a mask of r and w, not {access_mask!r}")
-        return AccessPointer(self, expr(offset))
+        mask = access_mask if isinstance(access_mask, int) else 1 * ("r" in access_mask) + 2 * ("w" in access_mask)
+        return AccessPointer(self, expr(offset), mask, extent)
 
     def vload(self, begin: Any, dtype: Any = None) -> PrimExpr:
         """The element at ``begin``."""
@@ -91,8 +96,21 @@ class Buffer:
 class AccessPointer:
     """The address of a buffer's memory."""
 
-    def __init__(self, buffer: Buffer, offset: PrimExpr) -> None:
+    def __init__(self, buffer: Buffer, offset: PrimExpr, mask: int, extent: Any) -> None:
         self.buffer, self.offset, self.dtype = buffer, offset, "handle"
+        self._mask, self._extent = mask, extent
+
+    @property
+    def args(self) -> List[Any]:
+        """An element of the type, the buffer's data, the offset, how many elements, 1 (read) + 2 (written)."""
+        shape = list(self.buffer.shape)
+        extent = self._extent
+        if extent is None:
+            count = const(1)
+            for e in shape if not self.buffer.strides else [self.buffer.strides[0], shape[0]]:
+                count = count * e
+            extent = count - self.offset
+        return [const(0, self.buffer.dtype), self.buffer.data, self.offset, expr(extent), const(self._mask)]
 
 
 def decl_buffer(
@@ -162,8 +180,13 @@ def call_extern(dtype: Any, name: str, *args: Any) -> Any:
 
 
 def trace(args: Any, trace_action: str = "tvm.default_trace_action") -> Any:
-    """Not supported: TVMError. Kernels call nothing by name."""
-    raise TVMError(f"tir.trace with '{trace_action}': values inside of an expression can't be watched; use te.extern")
+    """The last of the values, after a call of the registered function ``trace_action`` with all of them, which prints
+    by default. What that returns, if anything, takes the place of the value.
+    """
+    nodes = [expr(a) for a in args]
+    if not nodes:
+        raise ValueError("trace: at least one value")
+    return _te.packed_value("trace", nodes[-1].dtype, [_te.string_imm(str(trace_action)), *nodes])
 
 
 def _whole(tensor: Any) -> List[Any]:
@@ -183,7 +206,7 @@ def statement(value: Any, what: str) -> Any:
     """What a function that writes a statement has returned, as one."""
     if isinstance(value, Stmt):
         return value
-    if isinstance(value, (PrimExpr, TensorSlice)):
+    if isinstance(value, (PrimExpr, TensorSlice, int)):
         return _te.stmt_seq([])  # a value that nobody uses
     raise ValueError(f"{what}: a statement or an expression, not {type(value).__name__}")
 
@@ -442,7 +465,20 @@ def decl_tensor_intrin(
     return TensorIntrin(op, name, buffers, parts, scalars)
 
 
-Evaluate = _view("Evaluate", Stmt, ("PackedCall",), lambda value: statement(value, "Evaluate"))
+class _EvaluateView(_View):
+    """A call, or a value that nobody uses, which is nothing."""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return super().__instancecheck__(value) or (
+            isinstance(value, Stmt) and value.node == "SeqStmt" and len(value) == 0
+        )
+
+
+Evaluate = _EvaluateView(
+    "Evaluate",
+    (),
+    {"nodes": ("PackedCall",), "base": Stmt, "__new__": lambda _, value, span=None: statement(value, "Evaluate")},
+)
 _natives: Any = weakref.WeakValueDictionary()  # the intrinsics by their compiled halves
 
 

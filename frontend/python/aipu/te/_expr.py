@@ -5,6 +5,7 @@ A node's class is its ``node``: ``tir.Add``, ``tir.IntImm`` ... are views that `
 
 from __future__ import annotations
 
+import builtins
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -23,10 +24,13 @@ Stmt = _te.Stmt
 # --- values to expressions ----------------------------------------------------------------------------------------
 
 
+_SHORT_NAMES = {"uint1": "bool", "float": "float32", "int": "int32", "uint": "uint32"}
+
+
 def dtype_text(dtype: Any) -> str:
     """The name of a dtype given as text, NumPy dtype, or Python class."""
     if isinstance(dtype, str):
-        text = "bool" if dtype == "uint1" else dtype
+        text = _SHORT_NAMES.get(dtype, dtype)
     elif dtype is float:
         text = "float32"
     elif dtype is int:
@@ -88,7 +92,10 @@ def expr(value: Any) -> PrimExpr:
     if isinstance(value, _te.Tensor) and not value.native_shape:
         return value.element([])
     if isinstance(value, Stmt) and value.node == "PackedCall":
-        raise TVMError(f"{value.text().strip()} is a statement, kernels call nothing by name: use te.extern")
+        fields = value.fields()
+        if fields["is_c"] or not builtins.all(isinstance(a, PrimExpr) for a in fields["args"]):
+            raise TVMError(f"{value.text().strip()} is a statement; values are of calls that take numbers alone")
+        return _te.packed_value("call_packed", "int32", [_te.string_imm(fields["function"]), *fields["args"]])
     raise ValueError(f"{type(value).__name__} is no expression: {value!r}")
 
 
@@ -365,6 +372,38 @@ def _view(name: str, base: Any, nodes: Sequence[str] = (), make: Any = None) -> 
     return _View(name, (), {"nodes": tuple(nodes) or (name,), "base": base, "__new__": new})
 
 
+def _statement_of(value: Any) -> Stmt:
+    if not isinstance(value, Stmt):
+        raise TypeError(f"a statement, not {type(value).__name__}")
+    return value
+
+
+def _for(
+    loop_var: Any, min: Any, extent: Any, kind: Any, body: Any, thread_binding: Any = None, annotations: Any = None
+) -> Stmt:
+    low, loop = expr(min), expr(loop_var)
+    number = kind if isinstance(kind, int) else {"serial": 0, "parallel": 1, "vectorized": 2, "unrolled": 3}.get(kind)
+    if number not in (0, 1, 2, 3) or low.node != "IntImm" or int(low) != 0:
+        raise TVMError("For: a loop from 0 that is serial, parallel, vectorized or unrolled")
+    return _te.stmt_for(loop, cast(loop.dtype, extent), number, _statement_of(body))
+
+
+def _if_then_else(condition: Any, then_case: Any, else_case: Any = None) -> Stmt:
+    if else_case is not None:
+        raise TVMError("IfThenElse: an else case is written as a second one with the opposite condition")
+    return _te.stmt_if(expr(condition), _statement_of(then_case))
+
+
+def _attribute(node: Any, attr_key: str, value: Any, body: Any) -> Stmt:
+    name = str(attr_key)
+    name = name[len("pragma_") :] if name.startswith("pragma_") else name
+    return _te.stmt_pragma(name, None if value is None else expr(value), _statement_of(body))
+
+
+def _store(buffer: Any, value: Any, indices: Any) -> Stmt:
+    return buffer.vstore(list(indices), value)
+
+
 def _binary_view(node: str) -> Any:
     return _view(node, PrimExpr, make=lambda a, b: _te.binary(node, *_pair(a, b)))
 
@@ -393,7 +432,7 @@ Cast = _view("Cast", PrimExpr, make=lambda dtype, value: cast(dtype, value))
 Call = _view("Call", PrimExpr, ("Call", *_AS_CALLS))
 Reduce = _view("Reduce", PrimExpr)
 ProducerLoad = _view("ProducerLoad", PrimExpr)
-BufferLoad = _view("BufferLoad", PrimExpr, ("ProducerLoad",))
+BufferLoad = _view("BufferLoad", PrimExpr, ("ProducerLoad",), lambda buffer, indices: buffer[list(indices)])
 
 
 def _select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
@@ -409,15 +448,17 @@ def _select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
 Select = _view("Select", PrimExpr, make=_select)
 
 # Statements are views of what lowering made.
-For = _view("For", Stmt)
-IfThenElse = _view("IfThenElse", Stmt)
-BufferStore = _view("BufferStore", Stmt, ("Store",))
+For = _view("For", Stmt, make=_for)
+IfThenElse = _view("IfThenElse", Stmt, make=_if_then_else)
+BufferStore = _view("BufferStore", Stmt, ("Store",), make=_store)
 ProducerStore = _view("ProducerStore", Stmt, ("Store",))
-LetStmt = _view("LetStmt", Stmt)
+LetStmt = _view(
+    "LetStmt", Stmt, make=lambda var, value, body: _te.stmt_let(var, cast(var.dtype, value), _statement_of(body))
+)
 BufferRealize = _view("BufferRealize", Stmt, ("Realize",))
 ProducerRealize = _view("ProducerRealize", Stmt, ("Realize",))
 Allocate = _view("Allocate", Stmt, ("Realize",))
-SeqStmt = _view("SeqStmt", Stmt)
+SeqStmt = _view("SeqStmt", Stmt, make=lambda seq: _te.stmt_seq([_statement_of(s) for s in seq]))
 
 
 class _AttributeView(_View):
@@ -427,7 +468,11 @@ class _AttributeView(_View):
         return super().__instancecheck__(value) or _thread_of(value) is not None
 
 
-AttrStmt = _AttributeView("AttrStmt", (), {"nodes": ("AttrStmt",), "base": Stmt})
+AttrStmt = _AttributeView(
+    "AttrStmt",
+    (),
+    {"nodes": ("AttrStmt",), "base": Stmt, "__new__": lambda _, node, key, value, body: _attribute(node, key, value, body)},
+)
 
 
 def _thread_of(value: Any) -> Any:

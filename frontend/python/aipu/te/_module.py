@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import ctypes
 import functools
 import time
 from typing import Any, Dict, List, Optional, Sequence, Tuple
@@ -12,19 +11,18 @@ import numpy as np
 
 from .. import _native, model, nd, tir
 from .._errors import TVMError
-from .._registry import get_global_func
 from ..target import current_target
-from ._buffer import Buffer, buffer_of
-from ._c_functions import CFunctions, imported_texts
+from ..transform import PassContext
+from ._buffer import Buffer, buffer_of, statement
 from ._device import DeviceModule, DevicePiece
 from ._expr import PrimExpr, const, variables
 from ._schedule import Schedule, create_schedule
+from ._steps import Environment, Piece, Steps, complete, span
 from ._tensor import Tensor
 
 _te = _native.te
 _HOST = ("host", "llvm", "cpu", "c")
 _INTERPRETER = ("interpreter", "stackvm")
-_TEC_COUNT = 4  # of the interpreter
 
 
 class PrimFunc:
@@ -33,12 +31,30 @@ class PrimFunc:
     ``params`` are what its caller gives: tensors, buffers that stand for them, variables.
     """
 
-    def __init__(self, native: Any, params: Sequence[Any]) -> None:
+    definition: Optional[List[Any]] = None  # the tensors of one that has no schedule
+
+    def __init__(
+        self, params: Sequence[Any], body: Any, ret_type: Any = None, buffer_map: Any = None, attrs: Any = None
+    ) -> None:
+        buffers = dict(buffer_map or {})
+        given = [buffers.get(p, p) for p in params]
+        self.attrs: Dict[str, Any] = {"global_symbol": "main", **dict(attrs or {})}
+        name = str(self.attrs["global_symbol"])
+        pairs = [(p.tensor, p.strides) if isinstance(p, Buffer) else (p, []) for p in given]
+        self._take(_te.function_of(name, pairs, statement(body, "PrimFunc")), given)
+
+    @classmethod
+    def of_native(cls, native: Any, params: Sequence[Any]) -> "PrimFunc":
+        """What lowering has made."""
+        made = cls.__new__(cls)
+        made.attrs = {"global_symbol": native.name}
+        made._take(native, params)
+        return made
+
+    def _take(self, native: Any, params: Sequence[Any]) -> None:
         self.native, self.params = native, list(params)  # native: the compiled half's
         self.name: str = native.name
         self.body: Any = native.body  # the loops
-        self.definition: Optional[List[Any]] = None  # the tensors of one that has no schedule
-        self.attrs: Dict[str, Any] = {"global_symbol": self.name}
 
     @property
     def buffer_map(self) -> Dict[Any, Any]:
@@ -175,7 +191,7 @@ def _lowered(
     if args is None:
         raise ValueError("lower: a schedule needs args")
     pairs, params = _bound(_check_args(args), binds)
-    return LoweredModule({name: PrimFunc(_te.lower(inp, pairs, name, shared_by_threads), params)})
+    return LoweredModule({name: PrimFunc.of_native(_te.lower(inp, pairs, name, shared_by_threads), params)})
 
 
 def create_prim_func(ops: Any, index_dtype_override: Any = None) -> PrimFunc:
@@ -227,193 +243,10 @@ def build_schedule(
     if isinstance(inputs, Schedule) and args is None:
         raise ValueError("build: a schedule needs args")
     kind = _target_kind(target)
+    if kind.startswith("host") and PassContext.current().config.get("tir.instrument_bound_checkers"):
+        kind = "interpreter"  # which checks every access
     module = _lowered(inputs, args, name, binds, shared_by_threads=kind == "cuda")
     return Module({key: Function.compiled(key, function, kind) for key, function in module.functions.items()}, kind)
-
-
-class Piece:
-    """A kernel and what it needs beside its arguments: sizes, memory."""
-
-    def __init__(self, kernel: Any, tensors: Sequence[Any], target: str, machine_code: bytes = b"") -> None:
-        self.kernel, self.tensors = kernel, list(tensors)
-        self.executor: Any = None
-        if target != "interpreter":
-            self._folder = _te.TemporaryFolder("aipu_te")
-            manager = tir.BuildManager(target=target, output_dir=self._folder.path)
-            module = tir.IRModule.from_text(kernel.text())
-            self.executor = manager.load(module, machine_code) if machine_code else manager.build(module)
-
-    def run(self, values: List[Tuple[Any, str]], _: "Environment") -> None:
-        """Runs the kernel on completed arguments."""
-        if self.executor is None:
-            self.kernel.interpret(values, tec_count=_TEC_COUNT)
-        else:
-            self.executor(*[value for value, _ in values])
-
-
-def complete(kernel: Any, values: List[Tuple[Any, str]], env: "Environment") -> List[Tuple[Any, str]]:
-    """The arguments of a kernel, from those of its function."""
-    values = values + [(env.value(v), v.dtype) for v in kernel.sizes]
-    for _, dtype, elements in kernel.workspaces:
-        values.append((np.zeros(max(env.evaluate(elements), 1), _numpy_dtype(dtype)), ""))
-    # An array without elements has no memory; the kernel gets some that it does not touch.
-    return [(np.zeros(1, v.dtype) if kind == "" and v.size == 0 else v, kind) for v, kind in values]
-
-
-class Environment:
-    """The values of variables while a function runs."""
-
-    def __init__(self, values: Dict[str, Tuple[Any, Any]]) -> None:
-        self._values = dict(values)
-
-    def set(self, var: Any, value: Any) -> None:
-        """Gives a variable its value."""
-        self._values[var.key()] = (var, value)
-
-    def value(self, var: Any) -> Any:
-        """The value of a variable; TVMError if the arguments do not say it."""
-        if var.key() not in self._values:
-            raise TVMError(f"the arguments do not determine the variable {var.name}")
-        return self._values[var.key()][1]
-
-    def evaluate(self, expression: Any) -> Any:
-        """The value of an expression; TVMError if it is not known."""
-        pairs = [(v, const(n, v.dtype)) for v, n in self._values.values()]
-        result = _te.substitute(expression, pairs)
-        if result.node not in ("IntImm", "FloatImm"):
-            result = _te.NativeAnalyzer().simplify(result)
-        if result.node not in ("IntImm", "FloatImm"):
-            raise TVMError(f"the value of {expression} is not known while the function runs")
-        return result.value
-
-
-class Steps:
-    """A function that calls others by name: its kernels are run one by one, what is around the calls is run here."""
-
-    def __init__(self, name: str, function: PrimFunc, target: str) -> None:
-        self._name, self._body, self._target = name, function.body, target
-        self._pieces: Dict[str, Piece] = {}
-        self._known: Dict[Any, Tuple[Any, List[Any], List[Any]]] = {}
-        self._c_functions = CFunctions(imported_texts(self._body))
-        self.tensors = function.native.tensors
-        tensors = iter(self.tensors)
-        for param in function.params:
-            if not isinstance(param, PrimExpr):
-                self._know(next(tensors), list(getattr(param, "strides", [])), [])
-        self._compile(self._body)
-
-    def _know(self, tensor: Any, strides: List[Any], box: List[Any]) -> None:
-        self._known[tensor.identity] = (tensor, strides, box)
-
-    def _compile(self, stmt: Any) -> None:
-        if not _te.has_packed_call(stmt):
-            name = f"{self._name}_{len(self._pieces)}"
-            native = _te.outline(name, stmt, list(self._known.values()))
-            self._pieces[stmt.address] = Piece(native.to_tir(), native.tensors, self._target)
-            return
-        if stmt.node == "Realize":
-            for tensor, box, strides in stmt.fields()["outputs"]:
-                self._know(tensor, strides, box)
-        for child in stmt.seq if stmt.node == "SeqStmt" else [_body_of(stmt)]:
-            if child is not None and child.node != "PackedCall":
-                self._compile(child)
-
-    @property
-    def kernel_text(self) -> str:
-        """The kernel IR of all kernels."""
-        return "\n".join(piece.kernel.text() for piece in self._pieces.values())
-
-    @property
-    def c_code(self) -> str:
-        """The C text of all kernels."""
-        return "\n".join(p.executor.c_code for p in self._pieces.values() if p.executor is not None)
-
-    def run(self, arrays: Dict[Any, np.ndarray], env: Environment) -> None:
-        """Runs the function on its tensors."""
-        self._run(self._body, dict(arrays), env)
-
-    def _run(self, stmt: Any, arrays: Dict[Any, np.ndarray], env: Environment) -> None:
-        piece = self._pieces.get(stmt.address)
-        if piece is not None:
-            values = [(_span(arrays[t.identity]), "") for t in piece.tensors]
-            return piece.run(complete(piece.kernel, values, env), env)
-        fields = stmt.fields()
-        if stmt.node == "PackedCall":
-            return self._call(fields, arrays, env)
-        if stmt.node == "SeqStmt":
-            for child in fields["seq"]:
-                self._run(child, arrays, env)
-        elif stmt.node == "For":
-            for i in range(env.evaluate(fields["extent"])):
-                env.set(fields["loop_var"], i)
-                self._run(fields["body"], arrays, env)
-        elif stmt.node == "IfThenElse":
-            if env.evaluate(fields["condition"]):
-                self._run(fields["then_case"], arrays, env)
-        elif stmt.node == "LetStmt":
-            env.set(fields["var"], env.evaluate(fields["value"]))
-            self._run(fields["body"], arrays, env)
-        else:
-            for tensor, box, strides in fields.get("outputs", []):
-                shape = [env.evaluate(r.extent) for r in box]
-                arrays[tensor.identity] = _memory(tensor.dtype, shape, [env.evaluate(s) for s in strides])
-                self._boxes(env)[tensor.identity] = [env.evaluate(r.min) for r in box]
-            self._run(fields["body"], arrays, env)
-        return None
-
-    @staticmethod
-    def _boxes(env: Environment) -> Dict[Any, List[int]]:
-        return env.__dict__.setdefault("boxes", {})
-
-    def _call(self, fields: Dict[str, Any], arrays: Dict[Any, np.ndarray], env: Environment) -> None:
-        function = None if fields["is_c"] else get_global_func(fields["function"], allow_missing=True)
-        if function is None and not fields["is_c"]:
-            raise TVMError(f"{self._name}: there is no registered function {fields['function']!r}")
-        args: List[Any] = []
-        for arg in fields["args"]:
-            if isinstance(arg, tuple):
-                args.append(self._view(*arg, arrays, env))
-            else:
-                args.append(arg.value if arg.node == "StringImm" else env.evaluate(arg))
-        if fields["is_c"]:
-            types = ["handle" if isinstance(arg, tuple) else arg.dtype for arg in fields["args"]]
-            return self._c_functions.call(fields["function"], list(zip(args, types)))
-        function(*args)
-        return None
-
-    def _view(self, tensor: Any, region: Any, dropped: Any, pointer: bool, arrays: Any, env: Environment) -> Any:
-        array = arrays[tensor.identity]
-        low = self._boxes(env).get(tensor.identity, [0] * array.ndim)
-        index: List[Any] = []
-        for d, part in enumerate(region):
-            start, extent = env.evaluate(part.min) - low[d], env.evaluate(part.extent)
-            if start < 0 or start + extent > array.shape[d]:
-                raise TVMError(
-                    f"{self._name}: a call of {tensor.name} sees [{start}, {start + extent}) of {array.shape[d]}"
-                )
-            index.append(start if dropped and dropped[d] else slice(start, start + extent))
-        view = array[tuple(index)]
-        return ctypes.c_void_p(view.ctypes.data) if pointer else nd.NDArray(view, nd.cpu(0))
-
-
-def _body_of(stmt: Any) -> Any:
-    fields = stmt.fields()
-    return fields.get("body", fields.get("then_case"))
-
-
-def _memory(dtype: str, shape: List[int], strides: List[int]) -> np.ndarray:
-    """New memory for a box, with strides in elements."""
-    count = max(strides[0] * shape[0] if shape else 1, 1)
-    flat = np.zeros(count, _numpy_dtype(dtype))
-    return np.lib.stride_tricks.as_strided(flat, shape, [s * flat.itemsize for s in strides])
-
-
-def _span(array: np.ndarray) -> np.ndarray:
-    """All memory between the first and the last element, as what kernels take."""
-    if array.flags.c_contiguous or array.size == 0:
-        return array
-    count = 1 + sum((e - 1) * s for e, s in zip(array.shape, array.strides)) // array.itemsize
-    return np.lib.stride_tricks.as_strided(array, (count,), (array.itemsize,))
 
 
 class Function:
@@ -503,7 +336,7 @@ class Function:
             self._check_shape(param, value, sizes)
         for param, value in arrays:
             self._bind_strides(param, value, sizes)
-        values = [(v if kind else _span(v) if self._piece is not None else v, kind) for v, kind in values]
+        values = [(v if kind else span(v) if self._piece is not None else v, kind) for v, kind in values]
         return values, Environment({**sizes, **scalars})
 
     def _array(self, i: int, param: Any, arg: Any) -> np.ndarray:
@@ -572,10 +405,6 @@ class Function:
         narrow = all(e.dtype == "int32" for e in param.shape)
         if narrow and value.size >= 2**31:
             raise TVMError(f"{self.name}.{param.name}: more than 2^31 elements need extents of type int64")
-
-
-def _numpy_dtype(dtype: str) -> Any:
-    return "uint16" if dtype == "bfloat16" else dtype
 
 
 class BenchmarkResult:

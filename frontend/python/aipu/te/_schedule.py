@@ -115,7 +115,7 @@ def _pragma(self: Any, axis: Any, key: str, value: Any = None) -> None:
         return self.unroll(axis)
     if key == "vectorize":
         return self.vectorize(axis)
-    refused = ("import_llvm", "dma_copy", "debug_skip_region")
+    refused = ("import_llvm", "dma_copy")
     if key in refused:
         raise TVMError(f"pragma: '{key}' is not supported yet")
     return self.native_pragma(_axis(axis), key, None if value is None else expr(value))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any, Callable, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from .. import te
 from ..te._expr import FUNCTIONS, _select, binary, const, expr
@@ -110,8 +110,20 @@ def _two(name: str, f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return operator
 
 
+# Quotients and remainders of floats, which the nodes have for integers alone.
+_OF_FLOATS: Dict[str, Callable[[Any, Any], Any]] = {
+    "FloorDiv": lambda a, b: te.floor(binary("Div", a, b)),
+    "FloorMod": lambda a, b: binary("Sub", a, te.floor(binary("Div", a, b)) * b),
+    "Mod": lambda a, b: te.fmod(a, b),
+}
+
+
 def _node(node: str) -> Callable[[Any, Any], Any]:
-    return lambda a, b: binary(node, a, b)
+    def combine(a: Any, b: Any) -> Any:
+        dtypes = "".join(str(getattr(x, "dtype", type(x).__name__)) for x in (a, b))
+        return _OF_FLOATS[node](a, b) if node in _OF_FLOATS and "float" in dtypes else binary(node, a, b)
+
+    return combine
 
 
 _BINARY = {
@@ -256,11 +268,17 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Any:
 
 
 def tile(x: Any, reps: Sequence[int]) -> Any:
-    """The tensor repeated along its axes."""
-    if len(reps) != x.ndim:
-        raise te._expr.TVMError(f"tile: {len(reps)} repetitions for {x.ndim} dimensions")
-    shape = [e * r for e, r in zip(x.shape, reps)]
-    return compute(shape, lambda *i: x(*[te.floormod(v, e) for v, e in zip(i, x.shape)]), name="T_tile", tag=BROADCAST)
+    """The tensor repeated along its axes; the shorter of shape and repetitions has ones in front."""
+    front = builtins.max(len(reps) - x.ndim, 0)
+    extents = [const(1)] * front + list(x.shape)
+    counts = [1] * (len(extents) - len(reps)) + list(reps)
+    shape = [e * r for e, r in zip(extents, counts)]
+    return compute(
+        shape,
+        lambda *i: x(*[te.floormod(v, e) for v, e in zip(i[front:], x.shape)]),
+        name="T_tile",
+        tag=BROADCAST,
+    )
 
 
 def repeat(x: Any, repeats: int, axis: int) -> Any:
