@@ -120,6 +120,11 @@ def test_scores_of_multi_head_attention(tmp_path, random, family, interpreted):
     family.check(tmp_path, backend=interpreted)
 
 
+def turned(x, cosine, sine):
+    first, second = np.split(x, 2, -1)
+    return np.concatenate([first * cosine - second * sine, first * sine + second * cosine], -1)
+
+
 def test_sparse_attention(tmp_path, random, family, interpreted):
     block, length = 16, 48
     # Of the second layout the last block of queries does not see the middle one.
@@ -135,16 +140,12 @@ def test_sparse_attention(tmp_path, random, family, interpreted):
         for b, end in enumerate(ends):
             at = slice(end - queries, end)
 
-            def turned(x):
-                first, second = np.split(x[b : b + 1], 2, -1)
-                c, s = cosine[at], sine[at]
-                return np.concatenate([first * c - second * s, first * s + second * c], -1)
-
-            caches[0][b, :, at] = turned(split_heads(k, KEY_HEADS))[0]
+            one, turn = slice(b, b + 1), (cosine[at], sine[at])
+            caches[0][b, :, at] = turned(split_heads(k[one], KEY_HEADS), *turn)[0]
             caches[1][b, :, at] = split_heads(v, KEY_HEADS)[b]
             allowed = seen[:, at, :end] & causal(queries, end)
-            keys, values = (cache[b : b + 1, :, :end] for cache in caches)
-            y.append(attend(turned(split_heads(q, HEADS)), keys, values, allowed)[0])
+            keys, values = (cache[one, :, :end] for cache in caches)
+            y.append(attend(turned(split_heads(q[one], HEADS), *turn), keys, values, allowed)[0])
         operands = [q, k, v, *old, rows, columns, np.array([past + queries], np.int32), np.array(ends, np.int32),
                     cosine, sine]  # fmt: skip
         expected = [np.concatenate(y), *caches]

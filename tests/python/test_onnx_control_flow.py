@@ -133,6 +133,28 @@ def some(count, height):
 check(text, some(20, 1), some(3, 1), some(20, 0.1), some(200, 1))
 """
 
+# A number that stands for what cannot be computed (AffineGrid of depth 1): not what the If is.
+NUMBERS = """
+text = '''stepped (int64[1] depth) => (float[?] y) {
+  zero = Constant<value = float {0}>()
+  one = Constant<value = int64[1] {1}>()
+  two = Constant<value = float {2}>()
+  flag = Equal(depth, one)
+  step = If(flag) <then_branch = yes () => (a) { a = Identity(zero) }, else_branch = no () => (b) {
+    left = Sub(depth, one)
+    count = Cast<to = 1>(left)
+    b = Div(two, count)
+  }>
+  y = Add(step, two)
+}'''
+check(text, {"depth": np.array([4])})
+try:
+    aipu.load("m.aipu.bin").run({"depth": np.array([1])})
+    raise AssertionError
+except ValueError:
+    pass
+"""
+
 # Slices whose extents the body tells, and then constants inside it.
 SLICES = """
 text = '''slices (float[N,3] x) => (float[N,?] y) {
@@ -153,8 +175,8 @@ for lengths, directions in ((None, None), ((4, 2, 1), None), ((3, 4, 2), (1,))):
     F = TensorProto.FLOAT
     info = onnx.helper.make_tensor_value_info
     step = onnx.helper.make_graph(
-        [onnx.helper.make_node("Add", ["s", "x"], ["next"]), onnx.helper.make_node("Mul", ["next", "x"], ["y"])], "step",
-        [info("s", F, [3]), info("x", F, [3])], [info("next", F, [3]), info("y", F, [3])])
+        [onnx.helper.make_node("Add", ["s", "x"], ["next"]), onnx.helper.make_node("Mul", ["next", "x"], ["y"])],
+        "step", [info("s", F, [3]), info("x", F, [3])], [info("next", F, [3]), info("y", F, [3])])
     options = {} if directions is None else {"directions": directions}
     scan = onnx.helper.make_node("Scan", ["lengths" if lengths else "", "state", "rows"], ["last", "all"], body=step,
                                  num_scan_inputs=1, **options)
@@ -250,6 +272,10 @@ def test_a_condition_of_told_extents(tmp_path, monkeypatch):
 
 def test_branches_of_different_ranks(tmp_path, monkeypatch):
     compare(tmp_path, monkeypatch, RANKS)
+
+
+def test_numbers_beside_a_branch(tmp_path, monkeypatch):
+    compare(tmp_path, monkeypatch, NUMBERS)
 
 
 def test_scans_of_a_batch(tmp_path, monkeypatch):

@@ -170,8 +170,8 @@ bool squeezes_if_it_can(OpContext& c, const ImportedSubgraph& then_branch, const
   return true;
 }
 
-// Whether the branch gives what stands outside, as it is; which values.
-std::optional<std::vector<ValueId>> handed_on(const ImportedSubgraph& branch) {
+// Whether the branch gives what stands outside, as it is, or constants; which values.
+std::optional<std::vector<ValueId>> handed_on(OpContext& c, const ImportedSubgraph& branch) {
   const Graph& graph = *branch.graph;
   std::vector<ValueId> values;
   for (const Graph::Output& output : graph.outputs()) {
@@ -180,6 +180,10 @@ std::optional<std::vector<ValueId>> handed_on(const ImportedSubgraph& branch) {
       const graph::Node& node = graph.node(graph.value(value).producer);
       if (node.op != "Identity") return std::nullopt;
       value = node.inputs[0];
+    }
+    if (graph.constant(value) != nullptr) {
+      values.push_back(c.constant(graph.value(value).constant));
+      continue;
     }
     const auto capture = std::ranges::find(graph.inputs(), value);
     if (capture == graph.inputs().end()) return std::nullopt;
@@ -196,14 +200,26 @@ bool have_same_ranks(const ImportedSubgraph& a, const ImportedSubgraph& b) {
   return true;
 }
 
+bool are_scalars(const OpContext& c, const std::vector<ValueId>& values) {
+  return std::ranges::all_of(values, [&](ValueId value) { return c.rank(value) == 0; });
+}
+
 // Branches that give results of different ranks, of which one hands on what there is: the rank has to be known, so that
-// one is taken. A run in which the other one would be is an error: the result is element `condition` of a list of one.
-bool hands_on_if_it_can(OpContext& c, const ImportedSubgraph& then_branch, const ImportedSubgraph& else_branch) {
-  const auto then_values = handed_on(then_branch), else_values = handed_on(else_branch);
+// one is taken, or the other one if it hands on numbers, which stand for what cannot be computed. A run in which the one
+// that is not taken would be is an error: the result is element `condition` of a list of one.
+bool hands_on_if_it_can(OpContext& c, const ImportedSubgraph& then_branch, const ImportedSubgraph& else_branch,
+                        const onnx::GraphProto* then_graph, const onnx::GraphProto* else_graph) {
+  const auto then_values = handed_on(c, then_branch), else_values = handed_on(c, else_branch);
   if (then_values.has_value() == else_values.has_value()) return false;
-  const ValueId other = then_values ? c.emit("Not", {}, {c.input(0)}) : c.input(0);
+  std::vector<ValueId> values = then_values ? *then_values : *else_values;
+  bool takes_then = then_values.has_value();
+  if (are_scalars(c, values)) {
+    takes_then = !takes_then;
+    values.clear();
+    for (const Item& item : c.inline_subgraph(takes_then ? then_graph : else_graph, {})) values.push_back(item.value);
+  }
+  const ValueId other = takes_then ? c.emit("Not", {}, {c.input(0)}) : c.input(0);
   const ValueId place = c.emit("Reshape", {{"shape", Shape()}}, {c.cast(other, DType::kI64)});
-  const auto& values = then_values ? *then_values : *else_values;
   for (size_t i = 0; i < values.size(); ++i)
     c.set_output(i, c.emit("Gather", {{"axis", int64_t{0}}}, {c.unsqueeze(values[i], {0}), place}));
   return true;
@@ -276,7 +292,9 @@ void if_op(OpContext& c) {
   if (!c.ok()) return;
   const bool tensors = are_tensors(then_branch.results) && are_tensors(else_branch.results);
   if (tensors && squeezes_if_it_can(c, then_branch, else_branch)) return;
-  if (tensors && !have_same_ranks(then_branch, else_branch) && hands_on_if_it_can(c, then_branch, else_branch)) return;
+  if (tensors && !have_same_ranks(then_branch, else_branch) &&
+      hands_on_if_it_can(c, then_branch, else_branch, then_graph, else_graph))
+    return;
   if (!tensors && !fit_together(c, then_branch, else_branch)) return;
   std::vector<ValueId> inputs{c.input(0)};
   append(&inputs, then_branch.captures);

@@ -39,7 +39,8 @@ void causal_conv_with_state(OpContext& c) {
   const bool own_state = c.take_int("state_channels_last", -1) != -1 || c.take_int("state_length", 0) != 0;
   if (!c.ok()) return;
   if (axes != 1) return c.fail_unsupported(str_cat("ndim ", axes, " is not supported"));
-  if (own_slice || own_state) return c.fail_unsupported("slices of channels and states of another form are not supported");
+  if (own_slice || own_state)
+    return c.fail_unsupported("slices of channels and states of another form are not supported");
   if (rule.dilation < 1) return c.fail_invalid(str_cat("dilation is ", rule.dilation));
   causal_convolution(c, rule);
 }
@@ -99,7 +100,8 @@ void gated_delta_net(OpContext& c) {
   const int rank = c.rank(c.input(0));
   if ((rank != 3 && rank != 4) || c.rank(c.input(1)) != rank || c.rank(c.input(2)) != rank)
     return c.fail_invalid(str_cat("query, key and value must have rank 3 or 4, found ", c.type(c.input(0)).text()));
-  if (rank == 3 && !c.has_input(6)) return c.fail_invalid("needs initial_state, which says how many sentences there are");
+  if (rank == 3 && !c.has_input(6))
+    return c.fail_invalid("needs initial_state, which says how many sentences there are");
   const auto heads = c.type(c.input(0)).shape.end()[-2].constant();
   const auto value_heads = c.type(c.input(2)).shape.end()[-2].constant();
   if (!heads || !value_heads || *heads < 1 || *value_heads % *heads != 0)

@@ -14,8 +14,8 @@ namespace {
 ValueId wide(OpContext& c, ValueId x) { return c.cast(x, DType::kF32); }
 
 ValueId normalized(OpContext& c, ValueId x, ValueId scale, double epsilon) {
-  const ValueId y = c.emit("RMSNormalization", {{"axis", int64_t{-1}}, {"epsilon", epsilon}},
-                           {x, c.scalar(DType::kF32, 1)});
+  const ValueId y =
+      c.emit("RMSNormalization", {{"axis", int64_t{-1}}, {"epsilon", epsilon}}, {x, c.scalar(DType::kF32, 1)});
   return multiply(c, y, wide(c, scale));
 }
 
@@ -67,7 +67,8 @@ void hyper_connection_post_mix(OpContext& c) {
   const ValueId mixed = c.has_input(3) ? matmul(c, swap_last_two(c, wide(c, c.input(3))), streams) : streams;
   const ValueId added = multiply(c, factors_of(c, c.input(2), streams), c.unsqueeze(wide(c, c.input(1)), {-2}));
   const ValueId y = add(c, mixed, added);
-  if (c.ok()) c.set_output(0, c.cast(c.emit("Reshape", {{"shape", c.type(c.input(0)).shape}}, {y}), c.dtype(c.input(0))));
+  if (c.ok())
+    c.set_output(0, c.cast(c.emit("Reshape", {{"shape", c.type(c.input(0)).shape}}, {y}), c.dtype(c.input(0))));
 }
 
 void engram_gate(OpContext& c) {
@@ -79,10 +80,10 @@ void engram_gate(OpContext& c) {
   if (!size) return c.fail_unsupported(str_cat("keys of the type ", c.type(c.input(0)).text(), " are not supported"));
   if (c.wants_output(1) && !c.has_input(5)) return c.fail_invalid("the output gated_value_normed needs input 5");
   const DType dtype = c.dtype(c.input(0));
-  const ValueId product = multiply(c, normalized(c, key, c.input(3), epsilon),
-                                   normalized(c, wide(c, c.input(1)), c.input(4), epsilon));
-  const ValueId dot = scaled(c, c.emit("ReduceSum", {}, {product, c.int64s({-1})}),
-                             1 / std::sqrt(static_cast<double>(*size)));
+  const ValueId product =
+      multiply(c, normalized(c, key, c.input(3), epsilon), normalized(c, wide(c, c.input(1)), c.input(4), epsilon));
+  const ValueId dot =
+      scaled(c, c.emit("ReduceSum", {}, {product, c.int64s({-1})}), 1 / std::sqrt(static_cast<double>(*size)));
   const ValueId size_of_root =
       c.emit("Sqrt", {}, {c.emit("Max", {}, {c.emit("Abs", {}, {dot}), c.scalar(DType::kF32, 1e-6)})});
   const ValueId gate = c.emit("Sigmoid", {}, {multiply(c, c.emit("Sign", {}, {dot}), size_of_root)});
@@ -101,7 +102,8 @@ void moe_group_router(OpContext& c) {
   const ValueId x = c.input(0);
   const auto experts = c.rank(c.input(1)) == 1 ? c.type(c.input(1)).shape[0].constant() : std::nullopt;
   if (c.rank(x) < 1 || !experts || groups < 1 || *experts % groups != 0 || best < 1 || best > *experts)
-    return c.fail_invalid(str_cat("n_group is ", groups, ", top_k ", best, ", expert_bias ", c.type(c.input(1)).text()));
+    return c.fail_invalid(
+        str_cat("n_group is ", groups, ", top_k ", best, ", expert_bias ", c.type(c.input(1)).text()));
   ValueId logits = wide(c, reshape(c, x, {-1, c.has_input(2) ? c.type(x).shape.back().constant_or(-1) : *experts}));
   if (c.has_input(2)) logits = matmul(c, logits, c.transpose(wide(c, c.input(2)), {1, 0}));
   const ValueId weights = c.emit("Sigmoid", {}, {logits});
