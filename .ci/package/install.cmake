@@ -7,10 +7,12 @@ set(private ${AIPU_PREFIX}${AIPU_PRIVATE_FOLDER})
 set(headers ${AIPU_PREFIX}${CMAKE_INSTALL_INCLUDEDIR}/aipu)
 set(cmake_files ${libraries}/cmake/aipu)
 
-# Only a wheel brings the libraries of others along, in the folder of its own ones.
+# Only a wheel brings the libraries of others along, in the folder of its own ones: where those look for each other too, which is what an old RPATH
+# says and a new one (RUNPATH) does not.
 function(aipu_libraries_at target relative)
   if(AIPU_WHEEL)
     set_target_properties(${target} PROPERTIES INSTALL_RPATH $ORIGIN/${relative})
+    target_link_options(${target} PRIVATE LINKER:--disable-new-dtags)
   endif()
 endfunction()
 

@@ -63,17 +63,58 @@ def multiply_blocks(acc, low, high, a, stride, b, depth):
     one register. Returns how many k that are.
     """
     whole = depth // VL * VL
-    for k in range(0, whole, VL):
-        multiply_block(acc, low, high, a, stride, b, k, VL, ACC)
+    multiply_whole(acc, low, high, a, stride, b, S.i64(whole), VL, ACC)
     return whole
 
 
 def multiply_pair_blocks(acc, low, high, a, stride, b, depth):
     """The same of pairs of bfloat16, VL pairs in a register. Returns how many pairs that are."""
     whole = depth // (2 * VL) * (2 * VL)
-    for k in range(0, whole, 2 * VL):
-        multiply_block(acc, low, high, a, stride, b, k, 2 * VL, PANEL)
+    multiply_whole(acc, low, high, a, stride, b, S.i64(whole), 2 * VL, PANEL)
     return whole // 2
+
+
+def multiply_whole(acc, low, high, a, stride, b, whole, lanes, element):
+    """`whole` values of each row, a multiple of `lanes`, which is a block's."""
+    # Of 64 bits, so that addresses are pointers that move on and not numbers that may wrap.
+    if NV == 2 and acc.shape[0] + 2 * (high - low) <= REGISTERS_OF_SUMS_AND_ROWS:
+        twice = whole // (2 * lanes) * (2 * lanes)
+        for k in range(S.i64(0), twice, 2 * lanes):
+            multiply_two_blocks(acc, low, high, a, stride, b, k, lanes, element)
+        if twice < whole:
+            multiply_block(acc, low, high, a, stride, b, twice, lanes, element)
+    else:
+        for k in range(S.i64(0), whole, lanes):
+            multiply_block(acc, low, high, a, stride, b, k, lanes, element)
+
+
+# Low tiles leave registers for two blocks of each row, which one instruction loads: of one block, what moves the
+# addresses on and counts would be more than a fifth of the loop together with the loads.
+REGISTERS_OF_SUMS_AND_ROWS = 28
+
+
+def multiply_two_blocks(acc, low, high, a, stride, b, k, lanes, element):
+    """Two blocks as below, whose rows are all in registers."""
+    rows = S.alloc_buffer((2 * (high - low),), f"{element}x{lanes}")
+    for i in S.unroll(high - low):
+        for half in S.unroll(2):
+            rows[2 * i + half] = S.vload(a + (S.i64(i) * stride + k + half * lanes), lanes=lanes)
+    right = S.alloc_buffer((NV,), f"{element}x{lanes}")
+    for step in S.unroll(2 * VL):
+        for v in S.unroll(NV):
+            right[v] = S.vload(b + (k * (NV * VL) + (step * NV + v) * lanes), lanes=lanes)
+        for v in S.unroll(NV):
+            for i in S.unroll(high - low):
+                at = (low + i) * NV + v
+                acc[at] = multiply_element(acc[at], rows[2 * i + step // VL], step % VL, right[v], lanes)
+
+
+def multiply_element(acc, row, at, right, lanes):
+    if lanes == 4 * VL:
+        return S.vsdot(acc, right, row, lane=at)
+    if lanes == 2 * VL:
+        return S.vbfdot(acc, right, row, lane=at)
+    return multiply_add_vectors(acc, S.vreplic(row, at), right)
 
 
 def multiply_block(acc, low, high, a, stride, b, k, lanes, element):
@@ -94,13 +135,7 @@ def multiply_block(acc, low, high, a, stride, b, k, lanes, element):
                 for i in S.unroll(count):
                     for v in S.unroll(NV):
                         at = (low + group * at_once + i) * NV + v
-                        if lanes == 4 * VL:
-                            acc[at] = S.vsdot(acc[at], right[j * NV + v], rows[i], lane=first * ahead + j)
-                        elif lanes == 2 * VL:
-                            acc[at] = S.vbfdot(acc[at], right[j * NV + v], rows[i], lane=first * ahead + j)
-                        else:
-                            value = S.vreplic(rows[i], first * ahead + j)
-                            acc[at] = multiply_add_vectors(acc[at], value, right[j * NV + v])
+                        acc[at] = multiply_element(acc[at], rows[i], first * ahead + j, right[j * NV + v], lanes)
 
 
 def multiply_whole_blocks(acc, low, high, a, stride, b, depth, same_types):

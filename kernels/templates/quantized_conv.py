@@ -30,7 +30,7 @@ zero weights, so the plugin makes sure that something follows.
 
 from aipu import script as S
 from epilogue import finish_tile
-from gemm import ROWS_PER_BASE, multiply_block, row_bases
+from gemm import ROWS_PER_BASE, multiply_whole, row_bases
 from sharing import own_share
 from spatial import Geometry, Groups, row_at
 
@@ -69,9 +69,7 @@ def multiply(first, last, acc, x, x_base, pixel_stride, w, w_base, steps):
 def multiply_fours(acc, first, last, a, stride, w, steps):
     """The same of whole fours of steps. Returns how many steps that are."""
     whole = steps // VL * VL
-    # Of 64 bits, so that addresses are pointers that move on and not numbers that may wrap.
-    for k in range(S.i64(0), S.i64(whole) * DEPTH, VL * DEPTH):
-        multiply_block(acc, first, last, a, stride, w, k, VL * DEPTH, LEFT)
+    multiply_whole(acc, first, last, a, stride, w, S.i64(whole) * DEPTH, VL * DEPTH, LEFT)
     return whole
 
 

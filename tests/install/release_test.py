@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 from steps import expect, run
 
@@ -75,16 +76,31 @@ def use_python(python, bin_folder, scratch, cache):
     expect("y" in text, text)
 
 
+def own_libraries(names):
+    return {pathlib.PurePath(name).name for name in names if re.search(r"/libaipu_\w+\.so$", name)}
+
+
+def check_wheel_is_whole(folder, wheel):
+    """What the packages have is in the wheel: libraries that models ask for by name would be missed only by them."""
+    packed = "".join(run("dpkg-deb", "-c", package) for package in folder.glob("*.deb")).splitlines()
+    expected = own_libraries(line.split(" -> ")[0] for line in packed)
+    found = own_libraries(zipfile.ZipFile(wheel).namelist())
+    expect(expected and found >= expected, f"the wheel has the libraries of the packages: {found} and {expected}")
+
+
 def use_wheel(folder, scratch):
     (wheel,) = folder.glob("*.whl")
+    check_wheel_is_whole(folder, wheel)
     expect(wheel.name.endswith("-manylinux_2_36_x86_64.whl") or "x86_64" not in wheel.name, wheel.name)
     run(PYTHON, "-m", "venv", "--system-site-packages", scratch / "venv")
     run(scratch / "venv/bin/pip", "install", "--no-index", "--no-deps", wheel)
     use_tools(scratch / "venv/bin", scratch, scratch / "wheel-cache")
     use_python(scratch / "venv/bin/python", scratch / "venv/bin", scratch, scratch / "wheel-cache")
     needed = ""
-    for file in scratch.glob("venv/lib/python*/site-packages/aipu/bin/*"):
-        needed += run("ldd", file)
+    (package,) = scratch.glob("venv/lib/python*/site-packages/aipu")
+    for file in (*package.glob("bin/*"), *package.glob("*.so"), *package.glob("lib/**/*aipu*")):
+        if file.is_file() and file.read_bytes()[:4] == b"\x7fELF":
+            needed += run("ldd", file)
     outside = set(re.findall(r"=> (/(?:usr/)?lib\S*)", needed))
     strange = [name for name in outside if not re.search(r"/(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|z)\.so|ld-)", name)]
     expect(not strange, f"libraries are inside: {strange}")
