@@ -19,12 +19,7 @@ __inl R __float_to_int(X x) {  // scalars: float or double
 }
 
 // Bytes to words and back: gcc 12 goes lane by lane where these go through 16 bits or take the one instruction there
-// is.
-#ifdef __AVX512F__
-constexpr bool __has_narrow_words = true;
-#else
-constexpr bool __has_narrow_words = false;
-#endif
+// is, and back where the words are the bits of floats.
 template <class R, class X>
 __inl R __widen_bytes(X x) {
   constexpr int N = __LANES(R);
@@ -62,8 +57,14 @@ __inl R __widen_bytes(X x) {
 template <class R, class X>
 __inl R __narrow_words(X x) {
   constexpr int N = __LANES(R);
+#if defined(__AVX512F__) && !defined(__clang__)
+  if constexpr (N == 16) {
+    typedef char C __attribute__((vector_size(16)));
+    return __bits<R>(__builtin_ia32_pmovdb512_mask((__v<int, 16>)x, C{}, (unsigned short)-1));
+  } else
+#endif
 #if defined(__AVX2__) && !defined(__clang__)
-  if constexpr (N == 8) {
+      if constexpr (N == 8) {
     typedef int I __attribute__((vector_size(16)));
     typedef short S __attribute__((vector_size(16)));
     typedef long L __attribute__((vector_size(16)));
@@ -74,7 +75,11 @@ __inl R __narrow_words(X x) {
     return __bits<R>(((L)__builtin_ia32_packuswb128(halves, halves))[0]);
   } else
 #endif
-    return __builtin_convertvector(__builtin_convertvector(x, __v<short, N>), R);
+#ifdef __AVX512F__
+    return __builtin_convertvector(x, R);
+#else
+  return __builtin_convertvector(__builtin_convertvector(x, __v<short, N>), R);
+#endif
 }
 
 template <class R, class X>
@@ -112,8 +117,7 @@ __inl R __convert(X x) {
     return __builtin_convertvector((__convert<__v<int, N>>(x)), R);
   } else if constexpr (!__is_float<E>::value && !__is_float<T>::value && sizeof(T) == 4 && sizeof(E) == 1) {
     return __widen_bytes<R>(x);
-  } else if constexpr (!__is_float<E>::value && !__is_float<T>::value && sizeof(T) == 1 && sizeof(E) == 4 &&
-                       (!__has_narrow_words || N == 8)) {
+  } else if constexpr (!__is_float<E>::value && !__is_float<T>::value && sizeof(T) == 1 && sizeof(E) == 4) {
     return __narrow_words<R>(x);
   } else {
     return __builtin_convertvector(x, R);

@@ -32,8 +32,11 @@ bool cpu_has_avx512() {
          __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 bool cpu_has_vnni() { return cpu_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+// Worth it: on Intel's CPUs (Sapphire and Emerald Rapids were measured) vdpbf16ps takes four times as long as a float32
+// fma of half as many products.
+bool multiplies_bf16_fast() { return __builtin_cpu_supports("avx512bf16") && !__builtin_cpu_is("intel"); }
 std::string_view widest_host() {
-  if (cpu_has_vnni()) return __builtin_cpu_supports("avx512bf16") ? "host-avx512-bf16" : "host-avx512-vnni";
+  if (cpu_has_vnni()) return multiplies_bf16_fast() ? "host-avx512-bf16" : "host-avx512-vnni";
   if (cpu_has_avx512()) return "host-avx512";
   return cpu_has_avx2() ? "host-avx2" : "host-baseline";
 }

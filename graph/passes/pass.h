@@ -34,6 +34,8 @@ struct PassContext {
   bool reads_codes = true;
   // Whether kernels multiply float16 numbers by widening each, so that float32 is faster.
   bool widens_halves = false;
+  // Whether kernels multiply bfloat16 numbers no faster than float32 ones.
+  bool holds_bfloats = false;
   // Of lower_precision, what products multiply (float32, bfloat16, float16): the first rule that fits a node decides,
   // `precision` where none does.
   DType precision = DType::kF32;

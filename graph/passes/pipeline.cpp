@@ -51,6 +51,9 @@ std::span<const Pass> graph_pipeline() {
        widen_halves, Exactness::kRounds},
       {"lower_precision", "multiply 16-bit floats and store what lies between as such, where that was asked for",
        lower_precision, Exactness::kRounds},
+      // Behind it, and of models whose type is bfloat16 alike.
+      {"hold_bfloats", "hold float32 numbers between products of bfloat16, where the target has none of these",
+       hold_bfloats, Exactness::kRounds},
       {"eliminate_dead_nodes", "drop what no output needs, and captured values that sub-graphs do not use",
        eliminate_dead_nodes},
   };

@@ -62,6 +62,7 @@ PassContext context_of(std::string_view text) {
     if (line == "# byte products") context.has_byte_products = true;
     if (line == "# no products of codes") context.reads_codes = false;
     if (line == "# no products of halves") context.widens_halves = true;
+    if (line == "# no products of bfloats") context.holds_bfloats = true;
     if (line.starts_with(kOne)) {
       const std::string_view rest = line.substr(kOne.size());
       context.precision_rules.push_back({std::string(rest.substr(0, rest.find(':'))), precision});

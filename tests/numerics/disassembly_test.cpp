@@ -437,9 +437,28 @@ TEST_P(IntegerDisassembly, InnerLoopsOfTilesStayInRegisters) {
   const std::string module = extract_module(build.output);
   ASSERT_FALSE(module.empty());
   const Reader& reader = reader_for(build.target);
-  const Loops loops = tile_loops(disassemble(module, build.target), 8, reader, reader.multiplies_integers);
+  const std::vector<Function> functions = disassemble(module, build.target);
+  const Loops loops = tile_loops(functions, 8, reader, reader.multiplies_integers);
   EXPECT_GE(loops.count, 8u);
   for (const std::string& offender : loops.offenders) ADD_FAILURE() << GetParam() << ", " << offender;
+}
+
+// Where results become bytes again no lane is taken out of a register, which takes longer than the products.
+TEST_P(IntegerDisassembly, BytesAreStoredAsVectors) {
+  gbuilder::BuildOptions build;
+  build.model = quantized_model();
+  build.target = GetParam();
+  build.output = build.model + "." + build.target + ".bytes.aipu.bin";
+  ASSERT_TRUE(gbuilder::build_model(build).ok());
+  size_t functions = 0;
+  for (const Function& f : disassemble(extract_module(build.output), build.target)) {
+    if (f.name.find("quantized_conv") == std::string::npos) continue;
+    ++functions;
+    for (const Instruction& i : f.code)
+      EXPECT_FALSE(starts_with(i.mnemonic, "vpinsrb") || starts_with(i.mnemonic, "vpextrb"))
+          << f.name << ": " << i.mnemonic << i.operands;
+  }
+  EXPECT_GE(functions, 4u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, IntegerDisassembly, testing::Values("host-avx512-vnni", "host-avx512", "host-avx2"),
