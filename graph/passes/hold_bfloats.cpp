@@ -64,18 +64,17 @@ class Rounding {
     return {};
   }
 
-  // What only moves elements: rounded where these come from.
-  static bool only_moves(const Node& node) {
-    static const std::set<std::string_view> kMoves = {"Reshape", "Transpose", "Squeeze",  "Unsqueeze",
-                                                      "Flatten", "Split",     "Identity", "Concat"};
-    return kMoves.contains(node.op);
+  // Such values are rounded where their elements come from.
+  bool is_moved(const Node& node) const {
+    const OpDef* def = graph_.find_op(node.op);
+    return def != nullptr && node.subgraphs.empty() && only_moves(*def);
   }
 
   Status round(ValueId value) {
     if (!done_.insert(value).second || graph_.value(value).constant != nullptr) return {};
     const Node* node = producer(value);
     if (node != nullptr && node->op == "Cast" && graph_.type(node->inputs[0]).dtype == DType::kBF16) return {};
-    if (node != nullptr && only_moves(*node)) {
+    if (node != nullptr && is_moved(*node)) {
       const std::vector<ValueId> inputs = node->inputs;
       for (const ValueId input : inputs)
         if (input.valid() && graph_.type(input).dtype == DType::kF32) AIPU_RETURN_IF_ERROR(round(input));

@@ -112,7 +112,7 @@ class Retyper {
     if ((def->traits & kElementwise) != 0 && (def->traits & kView) == 0) return Role::kBetween;
     if ((def->traits & kFaults) != 0) return Role::kAsItWas;
     if ((def->traits & kFloatInside) != 0 && node.outputs.size() == 1) return Role::kBetween;
-    return def->inputs[0].types == "*" && def->outputs[0].types == "*" ? Role::kMoves : Role::kAsItWas;
+    return only_moves(*def) ? Role::kMoves : Role::kAsItWas;
   }
 
   // Nodes between that no product of the same type comes before, or none behind, stay as they were.
@@ -238,6 +238,13 @@ class Retyper {
 };
 
 }  // namespace
+
+bool only_moves(const OpDef& def) {
+  if (def.inputs.empty() || def.outputs.empty()) return false;
+  const bool computes = (def.traits & kElementwise) != 0 && (def.traits & kView) == 0;
+  return !computes && (def.traits & (kFaults | kNotFoldable)) == 0 && def.inputs[0].types == "*" &&
+         def.outputs[0].types == "*";
+}
 
 Result<int> retype_products(Graph& graph, const Retyping& retyping) { return Retyper(graph, retyping).run(); }
 

@@ -20,6 +20,9 @@ struct Retyping {
   std::function<bool(const Node&)> is_worth;  // of a sum of products that may: whether it shall
 };
 
+// Whether the elements of an op's results are elements of its operands, whatever their type.
+bool only_moves(const OpDef& def);
+
 // Returns how many nodes have changed.
 Result<int> retype_products(Graph& graph, const Retyping& retyping);
 
