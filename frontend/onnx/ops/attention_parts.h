@@ -1,6 +1,8 @@
 // What attention operators of all domains are made of. Private to frontend/onnx.
 #pragma once
 
+#include <algorithm>
+
 #include "frontend/onnx/op_context.h"
 
 namespace aipu::frontend {
@@ -30,7 +32,16 @@ struct ScaledAttention {
   std::vector<ValueId> biases;  // added to the scores; invalid ones are skipped
   ValueId allowed;              // bool, broadcast to the scores; false is -infinity
   ValueId sink;                 // [heads]: one more score, for a key without a value
+
+  // Heads of queries that share keys and have nothing else of their own may be rows of one head: keys and values are
+  // read once for all of them, and copied for none. `allowed` is for rows_of_group() queries then.
+  bool in_groups() const { return heads > key_heads && !sink.valid() && biases_are_none(); }
+  bool biases_are_none() const {
+    return std::none_of(biases.begin(), biases.end(), [](ValueId bias) { return bias.valid(); });
+  }
 };
+// [batch, 1, queries, n] as often as there are heads of queries to one of keys, [batch, 1, times * queries, n].
+ValueId rows_of_group(OpContext& c, const ScaledAttention& a, ValueId x);
 // [batch, queries, heads * value size]
 ValueId scaled_attention(OpContext& c, const ScaledAttention& a);
 

@@ -114,8 +114,14 @@ void group_query_attention(OpContext& c) {
   if (c.wants_output(1)) c.set_output(1, core.k);
   if (c.wants_output(2)) c.set_output(2, core.v);
 
+  core.biases = {c.input(10)};
+  if (c.has_input(11)) {
+    core.sink = c.input(11);
+  } else if (smooth) {
+    core.sink = c.emit("Expand", {}, {c.scalar(c.dtype(core.q), 0), c.int64s({core.heads})});
+  }
   const ValueId key = positions_along(c, core.k, 2);
-  const ValueId query = c.unsqueeze(at, {1, 3});
+  const ValueId query = rows_of_group(c, core, c.unsqueeze(at, {1, 3}));
   if (causal) {
     core.allowed = c.emit("GreaterOrEqual", {}, {query, key});
   } else {
@@ -124,12 +130,6 @@ void group_query_attention(OpContext& c) {
   if (window > 0) {
     const ValueId oldest = subtract(c, query, c.int64_scalar(window - 1));  // the window counts the query's own key
     core.allowed = c.emit("And", {}, {core.allowed, c.emit("GreaterOrEqual", {}, {key, oldest})});
-  }
-  core.biases = {c.input(10)};
-  if (c.has_input(11)) {
-    core.sink = c.input(11);
-  } else if (smooth) {
-    core.sink = c.emit("Expand", {}, {c.scalar(c.dtype(core.q), 0), c.int64s({core.heads})});
   }
   c.set_output(0, scaled_attention(c, core));
 }
