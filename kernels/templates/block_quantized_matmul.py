@@ -199,7 +199,8 @@ def digits_tile(
                         word[v] = S.vload(codes + (w * PANEL_WIDTH + v * VL), lanes=VL)
                     else:
                         word[v] = word[v] >> BITS
-                left = [S.reinterpret(word[v] & BYTE_MASK if BITS < 8 else word[v], f"uint8x{4 * VL}") for v in range(vectors)]
+                bytes = [word[v] & BYTE_MASK if BITS < 8 else word[v] for v in range(vectors)]
+                left = [S.reinterpret(b, f"uint8x{4 * VL}") for b in bytes]
                 for i in S.unroll(height):
                     for d in S.unroll(3):
                         x = S.vbcast(digits[(i * (3 * BYTE_WORDS) + part * 3 + d) * words + w], lanes=VL)
@@ -361,7 +362,15 @@ def few_rows(rows, depth, blocks, columns, x, factors, copies, codes, scale, zer
                 magnitudes + row,
             )
         else:
-            copy_row(x + row * depth, depth, blocks, factors, copies + row * row_size, sums + row * blocks, magnitudes + row)
+            copy_row(
+                x + row * depth,
+                depth,
+                blocks,
+                factors,
+                copies + row * row_size,
+                sums + row * blocks,
+                magnitudes + row,
+            )
     for panel in range(first, last):
         base = panel * (blocks * PANEL_WIDTH)
         m = S.i32(0)

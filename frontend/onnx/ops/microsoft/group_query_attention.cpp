@@ -22,7 +22,9 @@ int64_t rotated_elements(OpContext& c, ValueId cache) {
 // The cache with the new rows of each sentence from `first` on; as long as all keys there are.
 ValueId extended(OpContext& c, ValueId past, ValueId added, ValueId first, const Dim& length) {
   ValueId cache;
-  if (past.valid()) {
+  if (past.valid() && length == c.type(past).shape[2]) {
+    cache = past;
+  } else if (past.valid()) {
     Shape pads(8, Dim(0));
     pads[6] = length - c.type(past).shape[2];
     cache = c.emit("Pad", {{"pads", pads}}, {past, ValueId(), c.scalar(c.dtype(past), 0)});
@@ -94,7 +96,10 @@ void group_query_attention(OpContext& c) {
                                       "' must be known when compiling, it is the extent of the outputs"));
   }
   const Dim past_length = c.has_input(3) ? c.type(c.input(3)).shape[2] : Dim(0);
-  const Dim length = graph::max(past_length, total->front());
+  // A cache of a fixed length, to which the number of keys says how much of it there is, is a buffer that keeps its
+  // length: new rows are written into it, those behind the last key are not looked at.
+  const bool in_place = past_length.is_constant() && past_length != Dim(0) && !total->front().is_constant();
+  const Dim length = in_place ? past_length : graph::max(past_length, total->front());
   // Of each sentence, the place of its first new key: all that there are but the new ones, 0 where these are padded.
   const ValueId counts = add(c, c.cast(reshape(c, c.input(5), {-1}), DType::kI64), c.int64_scalar(1));
   const ValueId first = c.emit("Max", {}, {subtract(c, counts, c.size_of(core.q, 2)), c.int64_scalar(0)});
@@ -113,6 +118,11 @@ void group_query_attention(OpContext& c) {
   core.v = extended(c, c.input(4), core.v, first, length);
   if (c.wants_output(1)) c.set_output(1, core.k);
   if (c.wants_output(2)) c.set_output(2, core.v);
+  if (in_place) {
+    const ValueId keys = reshape(c, c.cast(c.input(6), DType::kI64), {1});
+    for (ValueId* rows : {&core.k, &core.v})
+      *rows = c.emit("Slice", {}, {*rows, c.int64s({0}), keys, c.int64s({2})});
+  }
 
   core.biases = {c.input(10)};
   if (c.has_input(11)) {
