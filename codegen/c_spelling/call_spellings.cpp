@@ -264,7 +264,9 @@ const std::unordered_map<std::string_view, CallSpelling>& rows() {
       {"atanh", math("atanh")},
       // memory
       {"flush_cache", {flush_cache}},
-      {"prefetch", plain("__prefetch")},
+      {"prefetch", {[](const SpelledCall& c) {
+         return fmt::format("{}({})", c.attribute("level", 1) == 2 ? "__prefetch_second" : "__prefetch", c.arg(0));
+       }}},
       {"is_nullptr", {[](const SpelledCall& c) { return fmt::format("({} == 0)", c.arg(0)); }}},
       // permutation and conversion
       {"vcompt", mask_operand("__vcompt")},

@@ -206,10 +206,12 @@ Status strict_indices(const IntrinsicCall& call) {
   return refused("The arg \"indices\" expect a 16-bit integer vector");
 }
 
-// Brings the cache line of an address nearer; harmless for any address (extension).
+// Brings the cache line of an address nearer, to the first or second level; harmless for any address (extension).
 Result<Type> infer_prefetch(InferInput& in) {
   AIPU_ASSIGN_OR_RETURN(const Expr p, operand(in, 0));
   if (!p->type.pointer) return refused("The 1st arg expect a pointer.");
+  const int64_t level = attribute(in, "level", 1);
+  if (level != 1 && level != 2) return refused("The arg \"level\" expect 1 or 2.");
   return Type::void_type();
 }
 
@@ -251,7 +253,7 @@ void add_memory_rows(std::vector<Intrinsic>& rows) {
                   .cost = CostClass::kMemory,
                   .strict = strict_indices<2>});
   rows.push_back({.name = "prefetch",
-                  .params = {value("ptr")},
+                  .params = {value("ptr"), number("level", 1)},
                   .infer = infer_prefetch,
                   .pure = false,
                   .run = run_nothing,

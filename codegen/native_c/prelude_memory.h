@@ -185,6 +185,10 @@ template <class T>
 __inl void __prefetch(const T* p) {
   __builtin_prefetch(p);
 }
+template <class T>
+__inl void __prefetch_second(const T* p) {
+  __builtin_prefetch(p, 0, 2);
+}
 __inl void __flush_cache(int) {}
 __inl int alloc_event() { return 0; }
 __inl void wait_events(int) {}

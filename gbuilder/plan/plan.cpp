@@ -5,6 +5,7 @@
 #include <set>
 
 #include "gbuilder/plan/batch_loops.h"
+#include "gbuilder/plan/in_place_outputs.h"
 #include "gbuilder/plan/planner.h"
 #include "gbuilder/plan/work.h"
 
@@ -45,6 +46,7 @@ Result<Plan> Planner::run() {
   keep_inputs_on_host();
   plan_lifetimes(&plan_);
   apply_in_place();
+  find_outputs_in_place(&plan_);
   plan_waits(&plan_);
   Plan* const plans[] = {&plan_};
   lay_out_constants(plans);

@@ -370,8 +370,8 @@ std::string print_tensors(const Plan& plan) {
     if (tensor.kind == TensorKind::kArena) {
       if (tensor.workspace) text += " workspace";
       if (tensor.first_use != kNone) text += str_cat(" life #", tensor.first_use, "..#", tensor.last_use);
-      if (tensor.in_place_of != kNone) text += str_cat(" in place of ", tensor_text(plan, tensor.in_place_of));
     }
+    if (tensor.in_place_of != kNone) text += str_cat(" in place of ", tensor_text(plan, tensor.in_place_of));
     text += '\n';
   }
   const auto list = [&](std::string_view title, const std::vector<uint32_t>& tensors) {

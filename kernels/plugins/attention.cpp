@@ -88,6 +88,7 @@ class Matcher {
   }
 
   NodeId softmax_of(NodeId id) const {
+    if (op(id) == "Slice") id = only_user(graph_, graph_.node(id).outputs[0]);
     if (op(id) == "Transpose") id = only_user(graph_, graph_.node(id).outputs[0]);
     if (op(id) != "MatMul") return {};
     if (const NodeId before = producer(graph_.node(id).inputs[0]); op(before) == "Softmax") return before;
@@ -168,6 +169,24 @@ class Matcher {
     return true;
   }
 
+  // The value whose first rows a value is, and nobody else asks for as such, so that they are read where they are: of a
+  // cache those that are filled.
+  ValueId whole_of(ValueId value) {
+    const NodeId id = producer(value);
+    if (op(id) != "Slice" || !only_user(graph_, value).valid()) return value;
+    const Node& node = graph_.node(id);
+    const Shape& whole = graph_.type(node.inputs[0]).shape;
+    const Shape& part = graph_.type(value).shape;
+    for (size_t i = 0; i < whole.size(); ++i) {
+      const bool is_row = i + 2 == whole.size();
+      if (!(node.attributes.shape("starts")[i] == Dim(0)) || node.attributes.ints("steps")[i] != 1 ||
+          (!is_row && whole[i] != part[i]))
+        return value;
+    }
+    found_.nodes.push_back(id);
+    return node.inputs[0];
+  }
+
   // How a product's operand of [..., rows, columns] is read. A Transpose that feeds nothing else is read through if the
   // columns (or, where `rows_will_do`, the rows) are contiguous in front of it.
   Operand operand(ValueId value, const Shape& matrix, bool rows_will_do) {
@@ -178,7 +197,9 @@ class Matcher {
     if (op(id) == "Transpose" && only_user(graph_, value).valid()) {
       const Node& node = graph_.node(id);
       const auto& perm = node.attributes.ints("perm");
-      const std::vector<Dim> own = contiguous_strides(graph_.type(node.inputs[0]).shape);
+      const size_t known = found_.nodes.size();
+      const ValueId whole = whole_of(node.inputs[0]);
+      const std::vector<Dim> own = contiguous_strides(graph_.type(whole).shape);
       std::vector<Dim> strides(to.size(), Dim(0));
       for (size_t i = 0; i < shape.size(); ++i) {
         const size_t target = to.size() - shape.size() + i;
@@ -189,10 +210,18 @@ class Matcher {
       }
       if (strides.back() == Dim(1) || (rows_will_do && strides[strides.size() - 2] == Dim(1))) {
         found_.nodes.push_back(id);
-        return {node.inputs[0], last_four(strides)};
+        return {whole, last_four(strides)};
       }
+      found_.nodes.resize(known);
     }
-    Operand result{value, last_four(broadcast_strides(shape, to))};
+    const ValueId whole = whole_of(value);
+    const std::vector<Dim> own = contiguous_strides(graph_.type(whole).shape);
+    Operand result{whole, last_four(broadcast_strides(shape, to))};
+    for (size_t i = 0; i + 2 < shape.size(); ++i) {
+      if (whole == value || shape[i] == Dim(1)) continue;
+      const bool same = shape[i] == to[to.size() - shape.size() + i];
+      result.strides[4 - shape.size() + i] = same ? own[i] : graph::select(graph::eq(shape[i], 1), 0, own[i]);
+    }
     result.strides[2] = shape.back();
     result.strides[3] = 1;
     return result;
@@ -273,7 +302,7 @@ class AttentionPlugin final : public OpPlugin {
   // Anchored at whichever node of the pattern comes first, so that the Transposes in front can be taken along.
   graph::ClaimResult claim(const Graph& graph, NodeId anchor, const graph::ClaimTarget&) const override {
     const Node& node = graph.node(anchor);
-    if (node.op != "Transpose" && node.op != "MatMul") return std::nullopt;
+    if (node.op != "Transpose" && node.op != "MatMul" && node.op != "Slice") return std::nullopt;
     const auto found = Matcher(graph).match(anchor);
     if (!found) return std::nullopt;
     // All or nothing: a claim loses nodes from its end, down to the anchor.
@@ -289,8 +318,8 @@ class AttentionPlugin final : public OpPlugin {
     const Graph& graph = context.graph();
     if (context.group().nodes.size() == 1) {
       // Somebody else had a part of the pattern before.
-      return context.anchor().op == "Transpose" ? make_strided_copy_plugin()->setup(context)
-                                                : make_matmul_plugin()->setup(context);
+      return context.anchor().op == "MatMul" ? make_matmul_plugin()->setup(context)
+                                             : make_strided_copy_plugin()->setup(context);
     }
     auto found = Matcher(graph).match(context.group().anchor);
     if (!found) return internal_error("not an attention");
@@ -371,6 +400,8 @@ class AttentionPlugin final : public OpPlugin {
     const auto may_end_within_a_vector = [&](const Dim& extent) { return extent.constant_or(1) % lanes != 0; };
     const bool many_registers = context.target().vector_registers >= 32;
     dsl::TemplateParams params = common_params(context, a);
+    // Keys ahead.
+    params.set("PREFETCH", static_cast<int64_t>(context.target().vector_bits >= 512 ? 32 : 0));
     params.set("NV", 1)
         .set("QUERY_HEIGHTS", tile_heights(row_count({a.queries}), many_registers ? 4 : 2))
         .set("WIDTHS", std::vector<int64_t>{4, 1});

@@ -61,14 +61,23 @@ ConstantPtr panels_of(const ConstantPtr& source, int64_t columns, int64_t steps,
                       .outer_stride = 0});
 }
 
-// The tiles of few rows: two accumulators for each row and vector, a vector of codes, a broadcast value.
+// Whether few rows are multiplied by dot products of bytes, whose sums of a block stay within 32 bits.
+bool multiplies_digits(const tir::Target& target, const Problem& p) {
+  const bool has_products =
+      target.dot_products == tir::DotProducts::kUnsignedBySigned || target.dot_products == tir::DotProducts::kAll;
+  return has_products && target.vector_bits >= 256 && p.block << p.bits <= int64_t{1} << 16;
+}
+
+// The tiles of few rows: two accumulators (of digits four) for each row and vector, a vector of codes, a broadcast
+// value.
 struct FewTiles {
   std::vector<int64_t> heights, vectors;
 };
 
-FewTiles few_tiles(const tir::Target& target, int64_t most_rows) {
+FewTiles few_tiles(const tir::Target& target, bool digits, int64_t most_rows) {
   FewTiles tiles{{2, 1}, {2, 4}};
-  if (target.vector_registers >= 32) tiles = {{4, 2, 1}, {2, 4, 4}};
+  if (digits) tiles = {{2, 1}, {2, 2}};
+  if (target.vector_registers >= 32) tiles = digits ? FewTiles{{4, 2, 1}, {2, 2, 4}} : FewTiles{{4, 2, 1}, {2, 4, 4}};
   while (tiles.heights.front() > most_rows) {
     tiles.heights.erase(tiles.heights.begin());
     tiles.vectors.erase(tiles.vectors.begin());
@@ -99,11 +108,14 @@ class BlockQuantizedPlugin final : public OpPlugin {
     const int64_t width = kPanelVectors * lanes;
     const RegisterTile tile = register_tile(context.target(), Dim(kVectors * lanes), lanes);
 
+    const bool digits = multiplies_digits(context.target(), p);
     dsl::TemplateParams params;
     set_tile_params(context.target(), tile, lanes, DType::kF32, &params);
+    // Few rows by digits are bound by memory: half as far ahead as a product that works on its weights for longer.
+    if (digits && context.target().vector_bits >= 512) params.set("PREFETCH", 32);
     const int64_t most_few = p.row_count.exact ? p.row_count.multiple : kFewRows;
     const bool has_few = p.row_count.multiple <= kFewRows, has_many = !p.row_count.exact || most_few > kFewRows;
-    const FewTiles few = few_tiles(context.target(), most_few);
+    const FewTiles few = few_tiles(context.target(), digits, most_few);
     const ConstantPtr& scales = graph.value(node.inputs[kScales]).constant;
     const ValueId zeros = operand(node, kZeros);
     params.set("A", graph.type(node.inputs[kA]).dtype)
@@ -113,6 +125,7 @@ class BlockQuantizedPlugin final : public OpPlugin {
         .set("zero_types", zeros.valid() ? pointer_types(1, graph.type(zeros).dtype) : pointer_types(0, DType::kU8))
         .set("PANEL_VECTORS", kPanelVectors)
         .set("FEW_ROWS", has_few ? kFewRows : int64_t{0})
+        .set("DIGITS", digits)
         .set("FEW_HEIGHTS", few.heights)
         .set("FEW_VECTORS", few.vectors)
         .set("MANY_ROWS", has_many)
@@ -134,8 +147,11 @@ class BlockQuantizedPlugin final : public OpPlugin {
       const ConstantPtr& constant = graph.value(zeros).constant;
       arguments.pointer("zeros[0]", context.add_constant(panels_of(constant, p.columns, p.blocks, width)));
     }
-    const int64_t copies = has_few ? kFewRows * (p.blocks * p.block + p.blocks + 1) : 0;
-    const int64_t weights = has_many ? p.blocks * p.block * kVectors * lanes : 0;
+    // See few_rows(): of a row what x becomes, numbers of its blocks, its magnitude; once the integers of a row.
+    const int64_t padded = p.blocks * p.block;
+    const int64_t of_a_row = digits ? padded / 4 * 3 + p.blocks * 5 + 1 : padded + p.blocks + 1;
+    const int64_t copies = has_few ? kFewRows * of_a_row + (digits ? padded : 0) : 0;
+    const int64_t weights = has_many ? padded * kVectors * lanes : 0;
     const int64_t scratch = std::max(copies, weights);
     // Making weights costs as much as some rows; a TEC makes them for as many as there are unless others were idle.
     constexpr int64_t kRowsOfBlock = 64;

@@ -57,6 +57,10 @@ def score_keys(
     bases = row_bases(key, stride, VL)
     padded = S.ceildiv(depth, VL) * VL
     whole = depth // VL * VL if DEPTH_TAIL else depth
+    if PREFETCH > 0:
+        for d in range(0, whole, VL):
+            for i in S.unroll(VL):
+                S.prefetch(bases[i // ROWS_PER_BASE] + (S.i64(i % ROWS_PER_BASE + PREFETCH) * stride + S.i64(d)), level=2)
     for q in range(queries):
         for i in S.unroll(VL):
             acc[i] = vector(0)
@@ -224,6 +228,9 @@ def value_tile(
         for v in S.unroll(width):
             acc[i * width + v] = S.vload(out + (i * out_stride + v * VL), lanes=VL) * correction
     for k in range(keys):
+        if PREFETCH > 0:
+            for v in S.unroll(width):
+                S.prefetch(value + (S.i64(k + PREFETCH) * stride + v * VL), level=2)
         for v in S.unroll(width):
             if CHANNEL_TAIL and width == 1:
                 lanes[v] = S.vload(value + S.i64(k) * stride, mask=S.tail_mask(channels, VL), lanes=VL)

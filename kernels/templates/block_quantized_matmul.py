@@ -10,6 +10,7 @@ Parameters bound by kernels/plugins/block_quantized.cpp:
   MANY_ROWS    whether there may be more
   FEW_HEIGHTS, FEW_VECTORS  rows, descending to 1, and vectors of tiles of few rows: sums of blocks, sums of all and a
                vector of codes fit the registers
+  DIGITS       few rows are multiplied by dot products of bytes (S.vqdpa of unsigned and signed ones)
 
 The codes are packed in panels [N / (PANEL_VECTORS * VL)][K / codes in a word][PANEL_VECTORS * VL] of 32-bit words,
 whose lowest bits are the code that comes first; scales and zero points in panels [..][K / BLOCK][PANEL_VECTORS * VL].
@@ -20,6 +21,11 @@ is the code times a power of two, which x was divided by (rows are copied first:
 as zeros, and with the sums that the zero point of each block is multiplied by). So a vector of codes costs a mask, a
 conversion and a multiply-add per row; scales and zero points once per block. Rows of numbers so large that products by
 codes may overflow, or infinite, are computed again with weights (careful_tile).
+
+With DIGITS the numbers of a block of x become integers of 24 bits, x = inverse * (high * 2^16 + middle * 2^8 + low)
+with signed bytes: inverse is a power of two, and the greatest number has at least 23 bits, so that what is cut off is
+at most 2^-23 of it. Sums of a block are exact then, and a byte of a word has a code (of 4 bits: with every other one,
+those between by a shift). A word of eight codes costs six dot products per row and three operations to take it apart.
 """
 
 from aipu import script as S
@@ -31,7 +37,10 @@ CODES = 32 // BITS  # in a word
 HALF = CODES // 2  # in each half of a word
 WORDS = BLOCK // CODES  # of a block
 PANEL_WIDTH = PANEL_VECTORS * VL
-LARGE = 2.0 ** (127 - BITS)  # where the magnitudes of a row sum up to less, no sum of its products by codes overflows
+# Where the magnitudes of a row sum up to less, no sum of its products by codes overflows.
+LARGE = 2.0**100 if DIGITS else 2.0 ** (127 - BITS)
+BYTE_MASK = 0x0F0F0F0F
+BYTE_WORDS = 8 // BITS  # words of bytes that a word of codes becomes
 
 
 def vector(number):
@@ -73,6 +82,149 @@ def copy_row(
             S.vstore(value * factor, out + i)
         sums[block] = S.vrpadd(total)[0]
     magnitude[0] = S.vrpadd(magnitudes)[0]
+
+
+@S.prim_func(is_inline=False)
+def digits_of_row(
+    x: S.ptr(A, "global"),
+    depth: S.i32,
+    blocks: S.i32,
+    bytes: S.ptr("i8", "global"),
+    digits: S.ptr("i8", "global"),
+    inverses: S.ptr("fp32", "global"),
+    sums: S.ptr("fp32", "global"),
+    starts: S.ptr("i32", "global"),
+    magnitude: S.ptr("fp32", "global"),
+):
+    """x as planes of bytes [digit], in `bytes` (in `digits` where these have 8 bits); of each block what its integers
+    are multiplied by, their sum where zero points are given, else what sums of low, middle and high digits start with.
+    `digits` are planes [nibble][digit]: low nibbles are multiplied by every other number, high ones by those between.
+    """
+    padded = blocks * BLOCK
+    planes = bytes if BITS < 8 else digits
+    magnitudes = vector(0)
+    total = S.alloc_buffer((3,), f"int32x{VL}")
+    for block in range(blocks):
+        highest = vector(0)
+        for i in range(block * BLOCK, (block + 1) * BLOCK, VL):
+            value = S.abs(
+                S.cast(S.vload(x + i, mask=S.tail_mask(S.max(S.min(depth - i, VL), 0), VL), lanes=VL), "float32")
+            )
+            highest = S.max(highest, value)
+            magnitudes = magnitudes + value
+        # The biased exponent; of numbers next to a power of two that one's, as the highest digit ends at 127.
+        exponent = S.max((S.reinterpret(S.vrpmax(highest)[0], "int32") + 0x10200) >> 23, 40)
+        factor = S.vbcast(S.reinterpret((276 - exponent) << 23, "float32"), lanes=VL)
+        for d in S.unroll(3):
+            total[d] = S.cast(0, f"int32x{VL}")
+        for i in range(block * BLOCK, (block + 1) * BLOCK, VL):
+            value = S.cast(S.vload(x + i, mask=S.tail_mask(S.max(S.min(depth - i, VL), 0), VL), lanes=VL), "float32")
+            parts = digits_of(S.cast(S.floor(S.fma(vector(0.5), value, factor)), "int32"))
+            for d in S.unroll(3):
+                total[d] = total[d] + parts[d]
+                S.vstore(S.cast(parts[d], "int8"), planes + (d * padded + i))
+        inverses[block] = S.reinterpret((exponent - 22) << 23, "float32")
+        low, middle, high = S.vrpadd(total[0])[0], S.vrpadd(total[1])[0], S.vrpadd(total[2])[0]
+        if len(zero_types) == 0:
+            # Sums are of codes minus the zero point.
+            starts[block * 3] = low * -(1 << (BITS - 1))
+            starts[block * 3 + 1] = middle * -(1 << (BITS - 1))
+            starts[block * 3 + 2] = high * -(1 << (BITS - 1))
+        else:
+            starts[block * 3] = S.i32(0)
+            starts[block * 3 + 1] = S.i32(0)
+            starts[block * 3 + 2] = S.i32(0)
+            sums[block] = S.fma(S.fp32(low), S.fp32(high * 256 + middle), S.fp32(256))
+    magnitude[0] = S.vrpadd(magnitudes)[0]
+    if BITS < 8:
+        half = padded // 2
+        for d in S.unroll(3):
+            pairs = (bytes + d * padded).as_ptr("i16")
+            for i in range(0, half, VL):
+                lane_mask = S.tail_mask(S.min(half - i, VL), VL)
+                pair = S.vload(pairs + i, mask=lane_mask, lanes=VL)
+                S.vstore(S.cast(pair, "int8"), digits + (d * half + i), mask=lane_mask)
+                S.vstore(S.cast(pair >> 8, "int8"), digits + ((3 + d) * half + i), mask=lane_mask)
+
+
+def digits_of(number):
+    """Low, middle and high: each from -128 to 127."""
+    low = (number << 24) >> 24
+    rest = (number - low) >> 8
+    middle = (rest << 24) >> 24
+    return [low, middle, (rest - middle) >> 8]
+
+
+@S.prim_func(is_inline=False)
+def digits_tile(
+    height: S.meta_var,
+    vectors: S.meta_var,
+    digits: S.ptr("i32", "global"),
+    inverses: S.ptr("fp32", "global"),
+    sums: S.ptr("fp32", "global"),
+    starts: S.ptr("i32", "global"),
+    codes: S.ptr("i32", "global"),
+    scale: S.ptr(SCALE, "global"),
+    zeros: zero_types,
+    blocks: S.i32,
+    extras: extra_types,
+    out: S.ptr(OUT, "global"),
+    row_offset: S.i32,
+    ldc: S.i32,
+    n: S.i32,
+    columns: S.i32,
+):
+    total = S.alloc_buffer((height * vectors,), f"float32x{VL}")
+    acc = S.alloc_buffer((height * vectors * 3,), f"int32x{VL}")
+    word = S.alloc_buffer((vectors,), f"int32x{VL}")
+    words = blocks * WORDS
+    for i in S.unroll(height * vectors):
+        total[i] = vector(0)
+    for block in range(blocks):
+        for i in S.unroll(height):
+            for d in S.unroll(3):
+                start = S.vbcast(starts[(i * blocks + block) * 3 + d], lanes=VL)
+                for v in S.unroll(vectors):
+                    acc[(i * vectors + v) * 3 + d] = start
+        if PREFETCH > 0:
+            for v in S.unroll(vectors):
+                S.prefetch(scale + ((block + PREFETCH // WORDS) * PANEL_WIDTH + v * VL), level=2)
+        for w in range(block * WORDS, (block + 1) * WORDS):
+            if PREFETCH > 0:
+                for v in S.unroll(vectors):
+                    S.prefetch(codes + ((w + PREFETCH) * PANEL_WIDTH + v * VL), level=2)
+            for part in S.unroll(BYTE_WORDS):
+                for v in S.unroll(vectors):
+                    if part == 0:
+                        word[v] = S.vload(codes + (w * PANEL_WIDTH + v * VL), lanes=VL)
+                    else:
+                        word[v] = word[v] >> BITS
+                bytes = [word[v] & BYTE_MASK if BITS < 8 else word[v] for v in range(vectors)]
+                left = [S.reinterpret(b, f"uint8x{4 * VL}") for b in bytes]
+                for i in S.unroll(height):
+                    for d in S.unroll(3):
+                        x = S.vbcast(digits[(i * (3 * BYTE_WORDS) + part * 3 + d) * words + w], lanes=VL)
+                        right = S.reinterpret(x, f"int8x{4 * VL}")
+                        for v in S.unroll(vectors):
+                            at = (i * vectors + v) * 3 + d
+                            acc[at] = S.vqdpa(acc[at], left[v], right)
+        for v in S.unroll(vectors):
+            at = block * PANEL_WIDTH + v * VL
+            factor = scale_of(scale, at)
+            for i in S.unroll(height):
+                own = (i * vectors + v) * 3
+                number = S.fma(
+                    S.cast(acc[own], "float32"), S.cast((acc[own + 2] << 8) + acc[own + 1], "float32"), vector(256)
+                )
+                if len(zeros) > 0:
+                    number = number - zero_of(zeros, at) * S.vbcast(sums[i * blocks + block], lanes=VL)
+                number = number * S.vbcast(inverses[i * blocks + block], lanes=VL)
+                total[i * vectors + v] = S.fma(total[i * vectors + v], factor, number)
+    for part in S.unroll(vectors // NV):
+        tile = [total[i * vectors + part * NV + v] for i in range(height) for v in range(NV)]
+        left = columns - part * (NV * VL)
+        if left > 0:
+            finish_tile(height, tile, extras, out, row_offset, ldc, n + part * (NV * VL), left)
 
 
 @S.prim_func(is_inline=False)
@@ -184,14 +336,41 @@ def make_weights(
 
 
 @S.macro
-def few_rows(rows, depth, blocks, columns, x, copies, codes, scale, zeros, extras, out):
+def few_rows(rows, depth, blocks, columns, x, factors, copies, codes, scale, zeros, extras, out):
     """All rows by the panels of this TEC."""
     panels = S.ceildiv(columns, PANEL_WIDTH)
     first, last = own_share(panels)
     padded = blocks * BLOCK
-    sums = copies + FEW_ROWS * padded
-    magnitudes = sums + FEW_ROWS * blocks
     words = padded // CODES
+    # Of a row: what x becomes, sums of its blocks, and with DIGITS their inverses and starts.
+    row_size = words * (3 * BYTE_WORDS) if DIGITS else padded
+    sums = copies + FEW_ROWS * row_size
+    magnitudes = sums + FEW_ROWS * blocks
+    inverses = magnitudes + FEW_ROWS
+    starts = (inverses + FEW_ROWS * blocks).as_ptr("i32")
+    for row in range(rows):
+        if DIGITS:
+            digits_of_row(
+                x + row * depth,
+                depth,
+                blocks,
+                (starts + FEW_ROWS * blocks * 3).as_ptr("i8"),
+                (copies + row * row_size).as_ptr("i8"),
+                inverses + row * blocks,
+                sums + row * blocks,
+                starts + row * (blocks * 3),
+                magnitudes + row,
+            )
+        else:
+            copy_row(
+                x + row * depth,
+                depth,
+                blocks,
+                factors,
+                copies + row * row_size,
+                sums + row * blocks,
+                magnitudes + row,
+            )
     for panel in range(first, last):
         base = panel * (blocks * PANEL_WIDTH)
         m = S.i32(0)
@@ -201,22 +380,44 @@ def few_rows(rows, depth, blocks, columns, x, copies, codes, scale, zeros, extra
                     n = panel * PANEL_WIDTH + part * (FEW_VECTORS[t] * VL)
                     at = base + part * (FEW_VECTORS[t] * VL)
                     if n < columns:
-                        few_rows_tile(
-                            FEW_HEIGHTS[t],
-                            FEW_VECTORS[t],
-                            copies + m * padded,
-                            sums + m * blocks,
-                            codes + (panel * (words * PANEL_WIDTH) + part * (FEW_VECTORS[t] * VL)),
-                            scale + at,
-                            [z + at for z in zeros],
-                            blocks,
-                            extras,
-                            out,
-                            m * columns,
-                            columns,
-                            n,
-                            columns - n,
-                        )
+                        own_codes = codes + (panel * (words * PANEL_WIDTH) + part * (FEW_VECTORS[t] * VL))
+                        own_zeros = [z + at for z in zeros]
+                        if DIGITS:
+                            digits_tile(
+                                FEW_HEIGHTS[t],
+                                FEW_VECTORS[t],
+                                (copies + m * row_size).as_ptr("i32"),
+                                inverses + m * blocks,
+                                sums + m * blocks,
+                                starts + m * (blocks * 3),
+                                own_codes,
+                                scale + at,
+                                own_zeros,
+                                blocks,
+                                extras,
+                                out,
+                                m * columns,
+                                columns,
+                                n,
+                                columns - n,
+                            )
+                        else:
+                            few_rows_tile(
+                                FEW_HEIGHTS[t],
+                                FEW_VECTORS[t],
+                                copies + m * row_size,
+                                sums + m * blocks,
+                                own_codes,
+                                scale + at,
+                                own_zeros,
+                                blocks,
+                                extras,
+                                out,
+                                m * columns,
+                                columns,
+                                n,
+                                columns - n,
+                            )
                 m = m + FEW_HEIGHTS[t]
         for row in range(rows):
             if not (magnitudes[row] < LARGE):
@@ -304,17 +505,7 @@ def block_quantized_matmul(
     own = scratch + S.i64(S.get_local_id()) * scratch_size
     if rows <= FEW_ROWS:
         if FEW_ROWS > 0:
-            for row in range(rows):
-                copy_row(
-                    x + row * depth,
-                    depth,
-                    blocks,
-                    factors,
-                    own + row * (blocks * BLOCK),
-                    own + (FEW_ROWS * (blocks * BLOCK) + row * blocks),
-                    own + (FEW_ROWS * (blocks * BLOCK + blocks) + row),
-                )
-            few_rows(rows, depth, blocks, columns, x, own, codes, scale, zeros, extras, out)
+            few_rows(rows, depth, blocks, columns, x, factors, own, codes, scale, zeros, extras, out)
     else:
         if MANY_ROWS:
             many_rows(rows, depth, blocks, columns, row_blocks, x, own, codes, scale, zeros, extras, out)

@@ -49,12 +49,17 @@ Status Session::Impl::bind_shapes() {
   return {};
 }
 
-// The caller's memory for an output, once its size is known, must be nobody else's.
+// The caller's memory for an output, once its size is known, must be nobody else's, but for an input that it may be
+// written in place of.
 Status Session::Impl::check_overlaps(size_t index) const {
   const Output& output = outputs[index];
   const BoundMemory memory = {"output", state.outputs[index], output.data, output.size};
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorSpec& spec = state.inputs[i];
+    const auto at = static_cast<uint32_t>(index);
+    if (items(root.tensors())[items(root.outputs())[at]]->in_place_of() == items(root.inputs())[static_cast<uint32_t>(i)] &&
+        inputs[i].data == output.data && inputs[i].bytes(spec.dtype) == output.size)
+      continue;
     AIPU_RETURN_IF_ERROR(check_overlap(memory, {"input", spec, inputs[i].data, inputs[i].bytes(spec.dtype)}));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -57,6 +57,14 @@ ValueId rotate_pairs(OpContext& c, ValueId x, ValueId cosine, ValueId sine, int6
   return rotated == all ? y : concat(c, 3, {y, slice(c, x, 3, rotated, all)});
 }
 
+ValueId rows_of_group(OpContext& c, const ScaledAttention& a, ValueId x) {
+  if (!c.ok() || !a.in_groups) return x;
+  const int64_t times = a.heads / a.key_heads;
+  const ValueId copies = c.emit("Expand", {}, {c.unsqueeze(x, {2}), c.int64s({1, 1, times, 1, 1})});
+  const ValueId rows = multiply(c, c.size_of(x, 2), c.int64_scalar(times));
+  return c.emit("Reshape", {}, {copies, concat(c, 0, {c.size_of(x, 0), c.int64s({1}), rows, c.size_of(x, 3)})});
+}
+
 ValueId scaled_attention(OpContext& c, const ScaledAttention& a, AttentionScores* between) {
   if (!c.ok()) return {};
   if (a.heads < 1 || a.key_heads < 1 || a.heads % a.key_heads != 0) {
@@ -70,9 +78,16 @@ ValueId scaled_attention(OpContext& c, const ScaledAttention& a, AttentionScores
     return {};
   }
   const double scale = a.scale.value_or(1.0 / std::sqrt(static_cast<double>(size.constant_or(1))));
-  const ValueId keys = repeated_heads(c, a.k, a.key_heads, a.heads / a.key_heads);
-  const ValueId values = repeated_heads(c, a.v, a.key_heads, a.heads / a.key_heads);
-  ValueId scores = matmul(c, a.q, c.transpose(keys, {0, 1, 3, 2}));
+  const int64_t times = a.heads / a.key_heads;
+  ValueId queries = a.q;
+  if (a.in_groups) {
+    const ValueId rows = multiply(c, c.size_of(a.q, 2), c.int64_scalar(times));
+    const ValueId shape = concat(c, 0, {c.size_of(a.q, 0), c.int64s({a.key_heads}), rows, c.size_of(a.q, 3)});
+    queries = c.emit("Reshape", {}, {queries, shape});
+  }
+  const ValueId keys = a.in_groups ? a.k : repeated_heads(c, a.k, a.key_heads, times);
+  const ValueId values = a.in_groups ? a.v : repeated_heads(c, a.v, a.key_heads, times);
+  ValueId scores = matmul(c, queries, c.transpose(keys, {0, 1, 3, 2}));
   scores = multiply(c, scores, c.scalar(dtype, scale));
   if (a.softcap != 0) {
     const ValueId limit = c.scalar(dtype, a.softcap);
@@ -94,7 +109,12 @@ ValueId scaled_attention(OpContext& c, const ScaledAttention& a, AttentionScores
     weights = c.emit("Softmax", {{"axis", int64_t{-1}}}, {scores});
   }
   if (between != nullptr) *between = {unmasked, weights};
-  return heads_behind(c, matmul(c, weights, values));
+  ValueId y = matmul(c, weights, values);
+  if (a.in_groups) {
+    const ValueId shape = concat(c, 0, {c.size_of(a.q, 0), c.int64s({a.heads}), c.size_of(a.q, 2), c.size_of(a.v, 3)});
+    y = c.emit("Reshape", {}, {y, shape});
+  }
+  return heads_behind(c, y);
 }
 
 }  // namespace aipu::frontend

@@ -22,7 +22,9 @@ int64_t rotated_elements(OpContext& c, ValueId cache) {
 // The cache with the new rows of each sentence from `first` on; as long as all keys there are.
 ValueId extended(OpContext& c, ValueId past, ValueId added, ValueId first, const Dim& length) {
   ValueId cache;
-  if (past.valid()) {
+  if (past.valid() && length == c.type(past).shape[2]) {
+    cache = past;
+  } else if (past.valid()) {
     Shape pads(8, Dim(0));
     pads[6] = length - c.type(past).shape[2];
     cache = c.emit("Pad", {{"pads", pads}}, {past, ValueId(), c.scalar(c.dtype(past), 0)});
@@ -173,7 +175,10 @@ void group_query_attention(OpContext& c) {
                                       "' must be known when compiling, it is the extent of the outputs"));
   }
   const Dim past_length = c.has_input(3) ? c.type(c.input(3)).shape[2] : Dim(0);
-  const Dim length = graph::max(past_length, total->front());
+  // A cache of a fixed length, to which the number of keys says how much of it there is, is a buffer that keeps its
+  // length: new rows are written into it, those behind the last key are not looked at.
+  const bool in_place = past_length.is_constant() && past_length != Dim(0) && !total->front().is_constant();
+  const Dim length = in_place ? past_length : graph::max(past_length, total->front());
   // Of each sentence, the place of its first new key: all that there are but the new ones, 0 where these are padded.
   const ValueId counts = add(c, c.cast(reshape(c, c.input(5), {-1}), DType::kI64), c.int64_scalar(1));
   const ValueId added = c.has_input(16) ? c.cast(c.input(16), DType::kI64) : c.size_of(core.q, 2);
@@ -185,15 +190,28 @@ void group_query_attention(OpContext& c) {
     rotate(c, &core, c.input(7), c.input(8), c.has_input(9) ? c.input(9) : at, interleaved);
   }
   const DType dtype = c.dtype(core.q);
-  const ValueId keys = extended(c, c.input(3), to_cache(c, core.k, key_format), first, length);
-  const ValueId values = extended(c, c.input(4), to_cache(c, core.v, value_format), first, length);
+  ValueId keys = extended(c, c.input(3), to_cache(c, core.k, key_format), first, length);
+  ValueId values = extended(c, c.input(4), to_cache(c, core.v, value_format), first, length);
   if (c.wants_output(1)) c.set_output(1, keys);
   if (c.wants_output(2)) c.set_output(2, values);
+  if (in_place) {
+    const ValueId filled = reshape(c, c.cast(c.input(6), DType::kI64), {1});
+    for (ValueId* rows : {&keys, &values})
+      *rows = c.emit("Slice", {}, {*rows, c.int64s({0}), filled, c.int64s({2})});
+  }
   core.k = from_cache(c, keys, key_format, dtype);
   core.v = from_cache(c, values, value_format, dtype);
 
+  core.biases = {c.input(10)};
+  if (c.has_input(11)) {
+    core.sink = c.input(11);
+  } else if (smooth) {
+    core.sink = c.emit("Expand", {}, {c.scalar(c.dtype(core.q), 0), c.int64s({core.heads})});
+  }
+  const bool alike = !c.has_input(10) && !core.sink.valid() && given_scores == 0;  // heads of queries with the same keys
+  core.in_groups = alike && core.heads > core.key_heads;
   const ValueId key = positions_along(c, core.k, 2);
-  const ValueId query = c.unsqueeze(at, {1, 3});
+  const ValueId query = rows_of_group(c, core, c.unsqueeze(at, {1, 3}));
   if (causal) {
     core.allowed = c.emit("GreaterOrEqual", {}, {query, key});
   } else {
@@ -202,12 +220,6 @@ void group_query_attention(OpContext& c) {
   if (window > 0) {
     const ValueId oldest = subtract(c, query, c.int64_scalar(window - 1));  // the window counts the query's own key
     core.allowed = c.emit("And", {}, {core.allowed, c.emit("GreaterOrEqual", {}, {key, oldest})});
-  }
-  core.biases = {c.input(10)};
-  if (c.has_input(11)) {
-    core.sink = c.input(11);
-  } else if (smooth) {
-    core.sink = c.emit("Expand", {}, {c.scalar(c.dtype(core.q), 0), c.int64s({core.heads})});
   }
   AttentionScores between;
   c.set_output(0, scaled_attention(c, core, &between));
