@@ -123,9 +123,19 @@ void cdist(OpContext& c) {
   const ValueId a = c.input(0), b = c.input(1);
   if (c.rank(a) != 2 || c.rank(b) != 2)
     return c.fail_invalid(str_cat("takes tables of rows, found ", c.type(a).text(), " and ", c.type(b).text()));
-  const ValueId apart = subtract(c, c.unsqueeze(a, {1}), c.unsqueeze(b, {0}));
-  const char* const norm = metric == "euclidean" ? "ReduceL2" : "ReduceSumSquare";
-  c.emit_output(norm, {{"keepdims", int64_t{0}}}, {apart, c.int64s({2})});
+  // |a - b|^2 = |a|^2 + |b|^2 - 2 a b, as a product, with the middle of b as the origin: far from it little would be
+  // left of the differences. Where that is no number, the origin is 0.
+  const DType dtype = c.dtype(a);
+  const ValueId zero = c.scalar(dtype, 0);
+  const ValueId middle = c.emit("ReduceMean", {}, {b, c.int64s({0})});
+  const ValueId is_number = c.emit("Equal", {}, {subtract(c, middle, middle), zero});
+  const ValueId origin = where(c, is_number, middle, zero);
+  const ValueId left = subtract(c, a, origin), right = subtract(c, b, origin);
+  const auto squares = [&](ValueId x) { return c.emit("ReduceSumSquare", {}, {x, c.int64s({1})}); };
+  const ValueId product = matmul(c, left, scaled(c, c.transpose(right, {1, 0}), -2));
+  const ValueId sum = add(c, add(c, product, c.transpose(squares(right), {1, 0})), squares(left));
+  const ValueId y = c.emit("Max", {}, {sum, zero});
+  c.set_output(0, metric == "euclidean" ? c.emit("Sqrt", {}, {y}) : y);
 }
 
 // Its record has the domain in its name.
