@@ -3,7 +3,15 @@
 template <class V>
 __inl V __load(const V* p, long i) {
   V out;
-  __builtin_memcpy(&out, (const char*)p + i * (long)sizeof(V), sizeof(V));
+#ifdef __aarch64__
+  // gcc makes a number of 128 bits of a copy to a vector of half or bf16, and loads it where it is used first: two that
+  // are neighbours, which one instruction loads, come apart.
+  if constexpr (sizeof(V) == 16 && __is16f<__e<V>>::value) {
+    typedef decltype(out.bits) __attribute__((__aligned__(1), __may_alias__)) Bits;
+    out.bits = ((const Bits*)p)[i];
+  } else
+#endif
+    __builtin_memcpy(&out, (const char*)p + i * (long)sizeof(V), sizeof(V));
   return out;
 }
 template <class V>
