@@ -337,7 +337,7 @@ class Converter {
                    [&](const Store& n) {
                      if (const TensorMemory* buffer = buffer_of(n.tensor)) {
                        tir::Expr index = flat_index(*buffer, n.indices);
-                       out->push_back(tir::make_stmt(tir::Store{buffer->pointer, index, convert_(n.value)}));
+                       out->push_back(tir::make_stmt(tir::Store{buffer->pointer, index, convert_(value_to_store(n))}));
                      }
                    },
                    [&](const Let& n) {
