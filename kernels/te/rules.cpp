@@ -103,7 +103,7 @@ Knobs default_knobs(Machine machine) {
     case Machine::kCpu:
       return {.lanes = 16, .chunk = 64 * 16, .sums = 28, .panels = 8};
     case Machine::kCompass:
-      return {.lanes = 8, .chunk = 8 * 8, .sums = 16, .panels = 4};
+      return {.lanes = 8, .chunk = 8 * 8, .sums = 16, .panels = 4, .blocks = 4};
     case Machine::kGpu:
       return {.threads = 64};
   }

@@ -24,6 +24,7 @@ struct Knobs {
   int64_t chunk = 0;    // elements of an elementwise nest that one iteration of its parallel loop computes
   int64_t sums = 0;     // vectors of sums that a tile of a reduction holds in registers
   int64_t panels = 0;   // parallel panels of tiles from which on tiles are not parallel themselves
+  int64_t blocks = 0;   // of rows, each of a TEC
   int64_t threads = 0;  // of a block
 };
 struct Knob {

@@ -1,6 +1,7 @@
 #include "kernels/te/rules_reduction.h"
 
 #include <algorithm>
+#include <span>
 
 #include "kernels/te/arith/analyzer.h"
 #include "kernels/te/visit.h"
@@ -62,25 +63,20 @@ IterVarPtr consecutive_reduction(const Compute& compute, const std::vector<Expr>
     for (const IterVarPtr& axis : compute.reduce_axis) {
       if (is_consecutive(read, *axis)) found = axis;
     }
-    data = data || (!compute.axis.empty() && is_consecutive(read, *compute.axis.back()));
+    const bool reduced = std::any_of(compute.reduce_axis.begin(), compute.reduce_axis.end(),
+                                     [&](const IterVarPtr& axis) { return read_uses(read, *axis); });
+    data = data || (reduced && !compute.axis.empty() && is_consecutive(read, *compute.axis.back()));
   });
   return data ? nullptr : found;
 }
 
-// Partial sums side by side: the elements of a row as vectors, which are added up in the end. Null where a row is too
-// short for it. `place`: where the sums are made; null: at the reduction itself.
-Result<StagePtr> sum_by_vectors(Schedule& schedule, const StagePtr& stage, const IterVarPtr& axis, int64_t lanes) {
-  constexpr int64_t kVectors = 4;  // at once, so that an addition does not wait for the one before
-  const auto extent = extent_of(axis);
-  if (stage->op->output_count() != 1 || (extent && *extent < 2 * lanes)) return StagePtr{};
-  int64_t factor = lanes * kVectors;
-  if (extent) {
-    while (factor > 4 && *extent % factor != 0) factor -= factor > lanes ? lanes : factor / 2;
-    if (*extent % factor != 0) factor = lanes;
-  }
+// Makes the reduction over an axis one over its first `factor` elements, whose sums of the rest a new stage makes side by
+// side.
+Result<StagePtr> sum_beside(Schedule& schedule, const StagePtr& stage, const IterVarPtr& axis, int64_t factor,
+                            int64_t lanes) {
   AIPU_ASSIGN_OR_RETURN(const auto parts, stage->split(axis, make_int(factor), nullptr));
   AIPU_ASSIGN_OR_RETURN(const std::vector<Tensor> made, schedule.rfactor({stage->op, 0}, parts.second, -1));
-  const StagePtr partial = schedule.find(made.front().op.get());
+  StagePtr partial = schedule.find(made.front().op.get());
   const Compute& compute = *partial->op->compute();
   AIPU_ASSIGN_OR_RETURN(const auto vectors,
                         partial->split(compute.axis.back(), make_int(std::min(lanes, factor)), nullptr));
@@ -91,6 +87,36 @@ Result<StagePtr> sum_by_vectors(Schedule& schedule, const StagePtr& stage, const
   AIPU_RETURN_IF_ERROR(partial->annotate(vectors.second, IterKind::kVectorized));
   partial->scope = "local";
   return partial;
+}
+
+// Partial sums side by side: the elements of a row as vectors, several at once so that an addition does not wait for
+// the one before, then fewer and fewer. The stages that make them; none where a row is too short for it.
+Result<std::vector<StagePtr>> sum_by_vectors(Schedule& schedule, const StagePtr& stage, const IterVarPtr& axis,
+                                             int64_t lanes) {
+  constexpr int64_t kVectors = 4, kLast = 4;
+  const auto extent = extent_of(axis);
+  std::vector<StagePtr> stages;
+  if (stage->op->output_count() != 1 || (extent && *extent < 2 * lanes)) return stages;
+  int64_t factor = lanes * kVectors;  // with a mask where it does not divide the extent, and nothing near it does
+  for (const int64_t width : {lanes, lanes / 2}) {
+    bool fits = !extent;
+    for (int64_t f = lanes * kVectors / width * width; extent && width > 1 && f >= lanes * 2 && !fits; f -= width) {
+      if (*extent % f != 0) continue;
+      fits = true;
+      factor = f;
+      lanes = width;
+    }
+    if (fits) break;
+  }
+  IterVarPtr rest = axis;
+  for (const int64_t width : {factor, lanes, kLast}) {
+    if (width != factor && (factor <= width || factor % width != 0)) continue;
+    factor = width;
+    AIPU_ASSIGN_OR_RETURN(const StagePtr partial, sum_beside(schedule, stage, rest, factor, lanes));
+    stages.push_back(partial);
+    rest = stage->op->compute()->reduce_axis.back();
+  }
+  return stages;
 }
 
 // A stage that holds the sums of a tile in registers while it goes over the reduction axes, and one that has the tiles
@@ -328,9 +354,138 @@ size_t common_rows(const Schedule& schedule, const StagePtr& out, const std::vec
   return rows;
 }
 
+using Rest = std::span<const IterVarPtr>;
+
+Rest behind(const std::vector<IterVarPtr>& axes, size_t rows) {
+  return Rest(axes).subspan(std::min(rows, axes.size()));
+}
+
+// The elements in a row; absent where that is not known.
+std::optional<int64_t> elements_of(Rest axes) {
+  int64_t count = 1;
+  for (const IterVarPtr& axis : axes) {
+    const auto extent = extent_of(axis);
+    if (!extent) return std::nullopt;
+    count *= *extent;
+  }
+  return count;
+}
+
+// What rows are made of, and what they have in common, in the memory of a TEC.
+struct RowCopies {
+  bool fit = false;
+  std::vector<Tensor> common, of_row;
+};
+RowCopies row_copies(const Schedule& schedule, const StagePtr& out, const std::vector<StagePtr>& members, size_t rows,
+                     const Bodies& bodies) {
+  constexpr int64_t kLsramBytes = 28 * 1024;
+  RowCopies copies;
+  const auto own = elements_of(behind(out->op->compute()->axis, rows));
+  if (!own) return copies;
+  int64_t bytes = *own * static_cast<int64_t>(Tensor{out->op, 0}.type().bytes());
+  bool known = true;
+  for (const StagePtr& member : members) {
+    const auto count = elements_of(behind(member->op->compute()->axis, rows));
+    known = known && count;
+    if (known) bytes += *count * static_cast<int64_t>(Tensor{member->op, 0}.type().bytes());
+  }
+  std::vector<Tensor> seen;
+  for (const auto& [stage, body] : bodies) {
+    const auto& axis = stage->op->compute()->axis;
+    for_each_read(body, [&](const Read& read) {
+      const Tensor tensor{schedule.find(read.op.get())->op, read.value_index};
+      if (!tensor.op->is_placeholder() || std::find(seen.begin(), seen.end(), tensor) != seen.end()) return;
+      seen.push_back(tensor);
+      size_t same = 0;
+      while (same < rows && same < read.indices.size() && same < axis.size() && read.indices[same] == axis[same]->var)
+        ++same;
+      if (same != rows && same != 0) return;  // part of a row's place: read where it is
+      int64_t count = 1;
+      for (size_t d = same; d < tensor.shape().size(); ++d) {
+        const auto extent = as_int(tensor.shape()[d]);
+        known = known && extent;
+        count *= extent.value_or(0);
+      }
+      bytes += count * static_cast<int64_t>(tensor.type().bytes());
+      (same == rows ? copies.of_row : copies.common).push_back(tensor);
+    });
+  }
+  copies.fit = known && bytes <= kLsramBytes;
+  return copies;
+}
+
+Status copy_to_tec(Schedule& schedule, const std::vector<Tensor>& tensors, const StagePtr& parent,
+                   const IterVarPtr& loop) {
+  for (const Tensor& tensor : tensors) {
+    std::vector<OperationPtr> readers;
+    for (const StagePtr& stage : schedule.stages) {
+      const std::vector<Tensor> inputs = tensors_read(*stage->op);
+      if (stage->attach != Attach::kInline && std::find(inputs.begin(), inputs.end(), tensor) != inputs.end())
+        readers.push_back(stage->op);
+    }
+    if (readers.empty()) continue;  // of what is inlined alone
+    AIPU_ASSIGN_OR_RETURN(const Tensor copy, schedule.cache_read(tensor, "lsram", readers));
+    AIPU_RETURN_IF_ERROR(schedule.find(copy.op.get())->compute_at(parent, loop));
+  }
+  return {};
+}
+
+// Rows in parallel. On an NPU each TEC has a block of them, and its memory what they need.
+Result<std::set<const Stage*>> schedule_members(Schedule& schedule, const StagePtr& out,
+                                                const std::vector<StagePtr>& members, size_t rows,
+                                                const Bodies& bodies, Machine machine, const Knobs& knobs) {
+  const RowCopies copies =
+      machine == Machine::kCompass ? row_copies(schedule, out, members, rows, bodies) : RowCopies{};
+  StagePtr values = out;
+  if (copies.fit) {
+    AIPU_ASSIGN_OR_RETURN(const std::vector<Tensor> made, schedule.cache_write({{out->op, 0}}, "lsram"));
+    values = schedule.find(made.front().op.get());
+  }
+  const std::vector<IterVarPtr> axes = out->op->compute()->axis;
+  const std::vector<IterVarPtr> outside(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(rows));
+  AIPU_ASSIGN_OR_RETURN(IterVarPtr row, out->fuse_all(outside));
+  IterVarPtr block = row;
+  if (copies.fit) {
+    AIPU_ASSIGN_OR_RETURN(const auto parts, out->split(row, nullptr, make_int(knobs.blocks)));
+    block = parts.first;
+    row = parts.second;
+  }
+  AIPU_RETURN_IF_ERROR(out->annotate(block, IterKind::kParallelized));
+  const auto as_vectors = [&](Stage& stage) {
+    const Rest rest = behind(stage.op->compute()->axis, rows);
+    return vectorize(stage, {rest.begin(), rest.end()}, knobs.lanes);
+  };
+  AIPU_RETURN_IF_ERROR(as_vectors(*values));
+  if (values != out) AIPU_RETURN_IF_ERROR(values->compute_at(out, row));
+  std::set<const Stage*> done = {out.get(), values.get()};
+  for (const StagePtr& member : members) {
+    const Compute& compute = *member->op->compute();
+    done.insert(member.get());
+    if (compute.reduce_axis.empty()) {
+      if (copies.fit && compute.axis.size() > rows) member->scope = "lsram";
+      AIPU_RETURN_IF_ERROR(as_vectors(*member));
+    } else if (const IterVarPtr axis = consecutive_reduction(compute, bodies.at(member.get()))) {
+      AIPU_ASSIGN_OR_RETURN(const auto partials, sum_by_vectors(schedule, member, axis, knobs.lanes));
+      for (const StagePtr& partial : partials) {
+        AIPU_RETURN_IF_ERROR(partial->compute_at(out, row));
+        done.insert(partial.get());
+      }
+    }
+    AIPU_RETURN_IF_ERROR(member->compute_at(out, row));
+  }
+  if (copies.fit) {
+    AIPU_RETURN_IF_ERROR(copy_to_tec(schedule, copies.common, out, block));
+    AIPU_RETURN_IF_ERROR(copy_to_tec(schedule, copies.of_row, out, row));
+    for (const StagePtr& stage : schedule.stages) {
+      if (stage->attach == Attach::kAt) done.insert(stage.get());
+    }
+  }
+  return done;
+}
+
 }  // namespace
 
-Result<std::set<const Stage*>> schedule_rows(Schedule& schedule, Machine /*machine*/, const Knobs& knobs) {
+Result<std::set<const Stage*>> schedule_rows(Schedule& schedule, Machine machine, const Knobs& knobs) {
   const std::set<const Stage*> none;
   StagePtr out;
   std::vector<StagePtr> members;
@@ -355,45 +510,30 @@ Result<std::set<const Stage*>> schedule_rows(Schedule& schedule, Machine /*machi
     const Compute& compute = *member->op->compute();
     if (!compute.reduce_axis.empty() && compute.axis.size() > rows) return none;
   }
-  const std::vector<IterVarPtr> axes = out->op->compute()->axis;
-  const std::vector<IterVarPtr> outside(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(rows));
-  const std::vector<IterVarPtr> inside(axes.begin() + static_cast<std::ptrdiff_t>(rows), axes.end());
-  AIPU_ASSIGN_OR_RETURN(const IterVarPtr row, out->fuse_all(outside));
-  AIPU_RETURN_IF_ERROR(out->annotate(row, IterKind::kParallelized));
-  const int64_t lanes = inside.size() == 1 ? lanes_for(inside.front(), knobs.lanes) : knobs.lanes;
-  AIPU_RETURN_IF_ERROR(vectorize(*out, inside, lanes));
-  std::set<const Stage*> done = {out.get()};
-  for (const StagePtr& member : members) {
-    const Compute& compute = *member->op->compute();
-    done.insert(member.get());
-    if (compute.reduce_axis.empty()) {
-      const std::vector<IterVarPtr> own(compute.axis.begin() + static_cast<std::ptrdiff_t>(std::min(rows, compute.axis.size())), compute.axis.end());
-      AIPU_RETURN_IF_ERROR(vectorize(*member, own, own.size() == 1 ? lanes_for(own.front(), knobs.lanes) : knobs.lanes));
-    } else if (const IterVarPtr axis = consecutive_reduction(compute, bodies.at(member.get()))) {
-      AIPU_ASSIGN_OR_RETURN(const StagePtr partial, sum_by_vectors(schedule, member, axis, knobs.lanes));
-      if (partial) {
-        AIPU_RETURN_IF_ERROR(partial->compute_at(out, row));
-        done.insert(partial.get());
-      }
-    }
-    AIPU_RETURN_IF_ERROR(member->compute_at(out, row));
-  }
-  return done;
+  return schedule_members(schedule, out, members, rows, bodies, machine, knobs);
 }
 
 Result<std::set<const Stage*>> schedule_reduction(Schedule& schedule, const StagePtr& stage, Machine machine,
                                                   const Knobs& knobs) {
   const Bodies bodies = schedule.bodies();
   const std::vector<Expr> body = bodies.at(stage.get());
+  const Compute before = *stage->op->compute();
   std::set<const Stage*> done = {stage.get()};
-  if (const IterVarPtr axis = consecutive_reduction(*stage->op->compute(), body)) {
-    AIPU_ASSIGN_OR_RETURN(const StagePtr partial, sum_by_vectors(schedule, stage, axis, knobs.lanes));
-    if (partial) done.insert(partial.get());
+  if (const IterVarPtr axis = consecutive_reduction(before, body)) {
+    AIPU_ASSIGN_OR_RETURN(const auto partials, sum_by_vectors(schedule, stage, axis, knobs.lanes));
+    for (const StagePtr& partial : partials) done.insert(partial.get());
     const std::vector<IterVarPtr> data = stage->op->compute()->axis;
     if (data.empty()) return done;
     AIPU_ASSIGN_OR_RETURN(const IterVarPtr fused, stage->fuse_all(data));
     AIPU_RETURN_IF_ERROR(stage->annotate(fused, IterKind::kParallelized));
-    if (partial) AIPU_RETURN_IF_ERROR(partial->compute_at(stage, fused));
+    for (const StagePtr& partial : partials) AIPU_RETURN_IF_ERROR(partial->compute_at(stage, fused));
+    if (machine == Machine::kCompass && !partials.empty()) {
+      const Copies copies = worth_copying(schedule, before, body, data.size(), {}, machine);
+      AIPU_RETURN_IF_ERROR(copy_reads(schedule, partials.front(), copies.panel, stage, fused, machine, knobs.lanes));
+      for (const StagePtr& other : schedule.stages) {
+        if (other->attach == Attach::kAt) done.insert(other.get());
+      }
+    }
     return done;
   }
   const std::vector<IterVarPtr> data = stage->op->compute()->axis;
