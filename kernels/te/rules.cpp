@@ -69,6 +69,13 @@ IterVarPtr thread(const std::string& tag) {
 // Deals a nest of data loops out to the threads, and makes vectors of the innermost one.
 Status spread(Stage& stage, const std::vector<IterVarPtr>& axes, Machine machine, const Knobs& knobs) {
   if (axes.empty()) return {};
+  const Compute& compute = *stage.op->compute();
+  const Call* choice = compute.body.size() == 1 ? compute.body.front()->as<Call>() : nullptr;
+  if (machine != Machine::kGpu && axes.size() > 1 && choice != nullptr && choice->name == "if_then_else") {
+    // Padding: rows, whose middle is a copy.
+    AIPU_ASSIGN_OR_RETURN(const IterVarPtr rows, stage.fuse_all({axes.begin(), axes.end() - 1}));
+    return stage.annotate(rows, IterKind::kParallelized);
+  }
   AIPU_ASSIGN_OR_RETURN(const IterVarPtr fused, stage.fuse_all(axes));
   if (machine == Machine::kGpu) {
     AIPU_ASSIGN_OR_RETURN(const auto parts, stage.split(fused, make_int(knobs.threads), nullptr));

@@ -132,17 +132,20 @@ struct TileSize {
 // Loads per multiply-add become few when a tile has many rows and many vectors in a row.
 TileSize tile_size(const IterVarPtr& last, const IterVarPtr& row, const Knobs& knobs) {
   constexpr int64_t kMaxColumns = 64, kMaxRows = 8;
-  TileSize best{lanes_for(last, knobs.lanes), 1, 1};
-  double least = 1e9;
   const auto columns = extent_of(last), rows = row ? extent_of(row) : std::optional<int64_t>(1);
+  // One long vector, of whole registers and a part of one, is better than short vectors.
+  const bool in_one = columns && *columns > knobs.lanes && *columns <= kMaxColumns && *columns % knobs.lanes != 0;
+  TileSize best{in_one ? *columns : lanes_for(last, knobs.lanes), 1, 1};
+  const int64_t registers = in_one ? (*columns + knobs.lanes - 1) / knobs.lanes : 1;  // of a vector
+  double least = 1e9;
   for (int64_t vectors = 1; vectors * best.lanes <= std::max(kMaxColumns, best.lanes); ++vectors) {
     if (vectors > 1 && (!columns || *columns % (vectors * best.lanes) != 0)) continue;  // no masks inside
     for (int64_t height = 1; height <= kMaxRows; ++height) {
       if (height > 1 && (!rows || *rows % height != 0)) continue;
-      if (vectors * height > knobs.sums) continue;
+      if (vectors * registers * height > knobs.sums) continue;
       // A number that all lanes multiply by comes with the multiplication.
-      const double cost = (static_cast<double>(vectors) + 0.4 * static_cast<double>(height)) /
-                          static_cast<double>(vectors * height);
+      const auto across = static_cast<double>(vectors * registers), down = static_cast<double>(height);
+      const double cost = (across + 0.4 * down) / (across * down);
       if (cost >= least) continue;
       least = cost;
       best.vectors = vectors;
@@ -197,12 +200,31 @@ Result<Tiles> tiles_of(Schedule& schedule, const StagePtr& stage, const Bodies& 
   return Tiles{schedule.find(made.front().op.get()), stage};
 }
 
+// A compute without reductions that is no output and has one reader.
+bool is_of_one(const Schedule& schedule, const Stage& producer) {
+  const Compute* compute = producer.op->compute();
+  if (compute == nullptr || compute->call || !compute->reduce_axis.empty() || producer.is_output) return false;
+  if (producer.attach != Attach::kRoot || producer.op->output_count() != 1) return false;
+  int readers = 0;
+  for (const StagePtr& stage : schedule.stages) {
+    const std::vector<Tensor> inputs = tensors_read(*stage->op);
+    readers += std::any_of(inputs.begin(), inputs.end(),
+                           [&](const Tensor& t) { return schedule.find(t.op.get()).get() == &producer; });
+  }
+  return readers == 1;
+}
+
 // What a reduction reads, copied to memory of its own where a loop of another stage begins: in the order in which it is
 // used, and near.
 Status copy_reads(Schedule& schedule, const StagePtr& reader, const std::vector<Tensor>& tensors, const StagePtr& parent,
                   const IterVarPtr& loop, Machine machine, int64_t lanes) {
   for (const Tensor& tensor : tensors) {
     const std::string scope = machine == Machine::kCompass ? "lsram" : "local";
+    if (const StagePtr producer = schedule.find(tensor.op.get()); is_of_one(schedule, *producer)) {
+      producer->scope = scope;  // computed there itself
+      AIPU_RETURN_IF_ERROR(producer->compute_at(parent, loop));
+      continue;
+    }
     AIPU_ASSIGN_OR_RETURN(const Tensor copy, schedule.cache_read(tensor, scope, {reader->op}));
     const StagePtr stage = schedule.find(copy.op.get());
     AIPU_RETURN_IF_ERROR(stage->compute_at(parent, loop));
