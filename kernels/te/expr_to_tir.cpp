@@ -1,5 +1,7 @@
 #include "kernels/te/expr_to_tir.h"
 
+#include <algorithm>
+
 #include "codegen/intrinsics/intrinsic_table.h"
 #include "kernels/te/functions.h"
 #include "kernels/te/print.h"
@@ -164,6 +166,21 @@ tir::Expr ExprToTir::floor_quotient(const Expr& expr, const Binary& n) {
   auto& helper = helpers_[name];
   if (!helper) helper = floor_function(name, quotient, type.element);
   return tir::make_expr(type, tir::FunctionCall{name, {(*this)(n.a), (*this)(n.b)}});
+}
+
+Expr value_to_store(const Store& store) {
+  const Binary* sum = store.value->as<Binary>();
+  if (sum == nullptr || sum->op != BinaryOp::kAdd || store.value->type != Type::scalar(DType::kF32)) return store.value;
+  for (const auto& [kept, added] : {std::pair(sum->a, sum->b), std::pair(sum->b, sum->a)}) {
+    const Read* read = kept->as<Read>();
+    const Binary* product = added->as<Binary>();
+    if (read == nullptr || product == nullptr || product->op != BinaryOp::kMul) continue;
+    if (Tensor{read->op, read->value_index} != store.tensor || read->indices.size() != store.indices.size()) continue;
+    const auto same = [](const Expr& a, const Expr& b) { return a == b || structural_key(a) == structural_key(b); };
+    if (!std::equal(read->indices.begin(), read->indices.end(), store.indices.begin(), same)) continue;
+    return make_expr(store.value->type, Call{"sum_of_product", {kept, product->a, product->b}});
+  }
+  return store.value;
 }
 
 tir::Expr ExprToTir::convert_call(const Expr& expr, const Call& n) {

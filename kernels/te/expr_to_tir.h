@@ -7,7 +7,7 @@
 
 #include "codegen/tir/stmt.h"
 #include "kernels/te/arith/analyzer.h"
-#include "kernels/te/operation.h"
+#include "kernels/te/stmt.h"
 
 namespace aipu::te {
 
@@ -40,5 +40,8 @@ class ExprToTir {
   std::map<std::string, tir::PrimFuncPtr> helpers_;
   Status error_;
 };
+
+// The value of a store. A sum that grows by a product does so in one instruction, with one rounding.
+Expr value_to_store(const Store& store);
 
 }  // namespace aipu::te

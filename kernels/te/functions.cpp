@@ -75,6 +75,7 @@ constexpr MathFunction kFunctions[] = {
     {"likely", 1, Operands::kStructure, ""},
     {"broadcast", 1, Operands::kStructure, ""},
     {"reinterpret", 1, Operands::kStructure, ""},
+    {"sum_of_product", 3, Operands::kStructure, "fma"},  // the sum first
 };
 
 Status check(const MathFunction& f, Type type) {

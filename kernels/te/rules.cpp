@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/te/rules_reduction.h"
 #include "kernels/te/visit.h"
 
 namespace aipu::te {
@@ -68,6 +69,13 @@ IterVarPtr thread(const std::string& tag) {
 // Deals a nest of data loops out to the threads, and makes vectors of the innermost one.
 Status spread(Stage& stage, const std::vector<IterVarPtr>& axes, Machine machine, const Knobs& knobs) {
   if (axes.empty()) return {};
+  const Compute& compute = *stage.op->compute();
+  const Call* choice = compute.body.size() == 1 ? compute.body.front()->as<Call>() : nullptr;
+  if (machine != Machine::kGpu && axes.size() > 1 && choice != nullptr && choice->name == "if_then_else") {
+    // Padding: rows, whose middle is a copy.
+    AIPU_ASSIGN_OR_RETURN(const IterVarPtr rows, stage.fuse_all({axes.begin(), axes.end() - 1}));
+    return stage.annotate(rows, IterKind::kParallelized);
+  }
   AIPU_ASSIGN_OR_RETURN(const IterVarPtr fused, stage.fuse_all(axes));
   if (machine == Machine::kGpu) {
     AIPU_ASSIGN_OR_RETURN(const auto parts, stage.split(fused, make_int(knobs.threads), nullptr));
@@ -81,29 +89,6 @@ Status spread(Stage& stage, const std::vector<IterVarPtr>& axes, Machine machine
   return stage.annotate(vectors.second, IterKind::kVectorized);
 }
 
-// Outer data loops in parallel; of several data loops the last one is innermost, as vectors.
-Status schedule_reduction(Stage& stage, Machine machine, const Knobs& knobs) {
-  constexpr int64_t kWorthAVector = 4;
-  const std::vector<IterVarPtr> data = stage.op->compute()->axis;
-  if (data.empty()) return {};
-  if (machine == Machine::kGpu) return spread(stage, data, machine, knobs);
-  if (data.size() == 1) return stage.annotate(data.front(), IterKind::kParallelized);
-  const std::vector<IterVarPtr> outside(data.begin(), data.end() - 1);
-  const auto extent = as_int(data.back()->dom->extent);
-  if (!extent || *extent >= kWorthAVector) {
-    AIPU_ASSIGN_OR_RETURN(const auto parts, stage.split(data.back(), make_int(knobs.lanes), nullptr));
-    std::vector<IterVarPtr> order = outside;
-    order.push_back(parts.first);
-    const auto& reduced = stage.op->compute()->reduce_axis;
-    order.insert(order.end(), reduced.begin(), reduced.end());
-    order.push_back(parts.second);
-    AIPU_RETURN_IF_ERROR(stage.reorder(order));
-    AIPU_RETURN_IF_ERROR(stage.annotate(parts.second, IterKind::kVectorized));
-  }
-  AIPU_ASSIGN_OR_RETURN(const IterVarPtr fused, stage.fuse_all(outside));
-  return stage.annotate(fused, IterKind::kParallelized);
-}
-
 }  // namespace
 
 std::optional<Machine> find_machine(std::string_view name) {
@@ -115,15 +100,17 @@ std::optional<Machine> find_machine(std::string_view name) {
 
 std::vector<Knob> knobs_of(Machine machine) {
   if (machine == Machine::kGpu) return {{"threads", &Knobs::threads, {32, 64, 128, 256, 512}}};
-  return {{"lanes", &Knobs::lanes, {4, 8, 16, 32, 64}}, {"chunk", &Knobs::chunk, {32, 64, 128, 256, 1024, 4096}}};
+  return {{"lanes", &Knobs::lanes, {4, 8, 16, 32, 64}},
+          {"chunk", &Knobs::chunk, {32, 64, 128, 256, 1024, 4096}},
+          {"sums", &Knobs::sums, {4, 8, 12, 16, 24, 28}}};
 }
 
 Knobs default_knobs(Machine machine) {
   switch (machine) {
     case Machine::kCpu:
-      return {.lanes = 16, .chunk = 64 * 16};
+      return {.lanes = 16, .chunk = 64 * 16, .sums = 28, .panels = 8};
     case Machine::kCompass:
-      return {.lanes = 8, .chunk = 8 * 8};
+      return {.lanes = 8, .chunk = 8 * 8, .sums = 16, .panels = 4, .blocks = 4};
     case Machine::kGpu:
       return {.threads = 64};
   }
@@ -136,11 +123,25 @@ Result<SchedulePtr> schedule_by_rules(const std::vector<OperationPtr>& outputs, 
   }
   SchedulePtr schedule = Schedule::create(outputs);
   AIPU_RETURN_IF_ERROR(inline_producers(*schedule));
+  std::set<const Stage*> done;
+  if (machine != Machine::kGpu) {
+    AIPU_ASSIGN_OR_RETURN(done, schedule_rows(*schedule, machine, knobs));
+  }
+  for (const StagePtr& stage : std::vector<StagePtr>(schedule->stages)) {
+    const Compute* compute = stage->op->compute();
+    if (compute == nullptr || compute->reduce_axis.empty() || done.contains(stage.get())) continue;
+    if (machine == Machine::kGpu) {
+      AIPU_RETURN_IF_ERROR(spread(*stage, compute->axis, machine, knobs));
+      continue;
+    }
+    AIPU_ASSIGN_OR_RETURN(const auto more, schedule_reduction(*schedule, stage, machine, knobs));
+    done.insert(more.begin(), more.end());
+  }
   for (const StagePtr& stage : schedule->stages) {
     const Compute* compute = stage->op->compute();
-    if (compute == nullptr || stage->attach == Attach::kInline) continue;
-    AIPU_RETURN_IF_ERROR(compute->reduce_axis.empty() ? spread(*stage, compute->axis, machine, knobs)
-                                                      : schedule_reduction(*stage, machine, knobs));
+    if (compute == nullptr || stage->attach == Attach::kInline || done.contains(stage.get())) continue;
+    if (!compute->reduce_axis.empty()) continue;
+    AIPU_RETURN_IF_ERROR(spread(*stage, compute->axis, machine, knobs));
   }
   return schedule;
 }

@@ -12,7 +12,7 @@ namespace aipu::te {
 // What kind of machine runs the loops.
 enum class Machine : uint8_t {
   kCpu,      // threads with wide vectors: long chunks, one register at a time
-  kCompass,  // TECs, which hide the latency of loads by several registers at once
+  kCompass,  // TECs, which hide the latency of loads by several registers at once, and copy to their local memory
   kGpu,      // blocks of threads, no vectors
 };
 // "cpu", "compass", "gpu"; nullopt for another name.
@@ -22,6 +22,9 @@ std::optional<Machine> find_machine(std::string_view name);
 struct Knobs {
   int64_t lanes = 0;    // of a vector
   int64_t chunk = 0;    // elements of an elementwise nest that one iteration of its parallel loop computes
+  int64_t sums = 0;     // vectors of sums that a tile of a reduction holds in registers
+  int64_t panels = 0;   // parallel panels of tiles from which on tiles are not parallel themselves
+  int64_t blocks = 0;   // of rows, each of a TEC
   int64_t threads = 0;  // of a block
 };
 struct Knob {

@@ -9,6 +9,7 @@
 #include "codegen/tir/verifier.h"
 #include "kernels/te/dma_copy.h"
 #include "kernels/te/expr_to_tir.h"
+#include "kernels/te/padding.h"
 #include "kernels/te/print.h"
 #include "kernels/te/to_tir.h"
 #include "kernels/te/vector_loop.h"
@@ -326,6 +327,7 @@ class Converter {
     std::visit(Overloaded{
                    [&](const For& n) {
                      if (copies(n, out) || vectors(n, out)) return;
+                     if (const auto parts = split_padding(n, &analyzer_)) return on_one(*parts, out);
                      out->push_back(plain_loop(n, [&](std::vector<tir::Stmt>* inside) { on_one(n.body, inside); }));
                    },
                    [&](const If& n) {
@@ -337,7 +339,7 @@ class Converter {
                    [&](const Store& n) {
                      if (const TensorMemory* buffer = buffer_of(n.tensor)) {
                        tir::Expr index = flat_index(*buffer, n.indices);
-                       out->push_back(tir::make_stmt(tir::Store{buffer->pointer, index, convert_(n.value)}));
+                       out->push_back(tir::make_stmt(tir::Store{buffer->pointer, index, convert_(value_to_store(n))}));
                      }
                    },
                    [&](const Let& n) {

@@ -166,7 +166,7 @@ class VectorLoop {
         give_up();
         return;
       }
-      tir::Expr stored = value(store->value);
+      tir::Expr stored = value(value_to_store(*store));
       if (!failed_) out->push_back(tir::make_stmt(tir::Evaluate{call("vstore", {stored, first}, {}, mask)}));
     } else if (const Let* let = stmt->as<Let>(); let != nullptr && !is_bool(let->var->type.element)) {
       tir::Expr held = value(let->value);
