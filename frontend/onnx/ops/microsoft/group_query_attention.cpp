@@ -120,8 +120,7 @@ void group_query_attention(OpContext& c) {
   if (c.wants_output(2)) c.set_output(2, core.v);
   if (in_place) {
     const ValueId keys = reshape(c, c.cast(c.input(6), DType::kI64), {1});
-    for (ValueId* rows : {&core.k, &core.v})
-      *rows = c.emit("Slice", {}, {*rows, c.int64s({0}), keys, c.int64s({2})});
+    for (ValueId* rows : {&core.k, &core.v}) *rows = c.emit("Slice", {}, {*rows, c.int64s({0}), keys, c.int64s({2})});
   }
 
   core.biases = {c.input(10)};
