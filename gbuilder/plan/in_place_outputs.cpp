@@ -8,7 +8,7 @@ namespace aipu::gbuilder {
 namespace {
 
 struct Touches {
-  size_t inputs = 0;      // commands that read the input
+  size_t inputs = 0;        // commands that read the input
   uint32_t output = kNone;  // of the only one: what it copies all of it to
 };
 

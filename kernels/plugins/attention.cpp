@@ -401,7 +401,7 @@ class AttentionPlugin final : public OpPlugin {
     const bool many_registers = context.target().vector_registers >= 32;
     dsl::TemplateParams params = common_params(context, a);
     // Keys ahead.
-    params.set("PREFETCH", static_cast<int64_t>(context.target().vector_bits >= 512 ? 32 : 0));
+    params.set("PREFETCH", static_cast<int64_t>(context.target().vector_bits >= 512 ? 96 : 0));
     params.set("NV", 1)
         .set("QUERY_HEIGHTS", tile_heights(row_count({a.queries}), many_registers ? 4 : 2))
         .set("WIDTHS", std::vector<int64_t>{4, 1});

@@ -5,6 +5,7 @@ there, and
   QUERY_HEIGHTS    queries that share a tile of values, descending; they end in 1 unless all heights that occur are
                    there
   WIDTHS           vectors of such a tile (of scores, where keys follow each other, too), descending, down to 1
+  PREFETCH         keys ahead, 0: none
   DEPTH_TAIL, CHANNEL_TAIL   whether depth, the channels of `value`, may end within a vector
 
 Lanes are channels where a key's channels follow each other: VL keys have an accumulator each, whose lanes are summed up
@@ -57,14 +58,15 @@ def score_keys(
     bases = row_bases(key, stride, VL)
     padded = S.ceildiv(depth, VL) * VL
     whole = depth // VL * VL if DEPTH_TAIL else depth
-    if PREFETCH > 0:
-        for d in range(0, whole, VL):
-            for i in S.unroll(VL):
-                S.prefetch(bases[i // ROWS_PER_BASE] + (S.i64(i % ROWS_PER_BASE + PREFETCH) * stride + S.i64(d)), level=2)
     for q in range(queries):
+        ahead = key + S.i64(q % 4 * (VL // 4) + PREFETCH) * stride
         for i in S.unroll(VL):
             acc[i] = vector(0)
         for d in range(0, whole, VL):
+            if PREFETCH > 0:
+                # A quarter of the keys with each of the first four queries.
+                for i in S.unroll(VL // 4):
+                    S.prefetch(ahead + (S.i64(i) * stride + S.i64(d)), level=2)
             channels = S.vload(query + (q * padded + d), lanes=VL)
             for i in S.unroll(VL):
                 acc[i] = S.fma(

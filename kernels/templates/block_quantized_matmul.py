@@ -186,10 +186,12 @@ def digits_tile(
                 start = S.vbcast(starts[(i * blocks + block) * 3 + d], lanes=VL)
                 for v in S.unroll(vectors):
                     acc[(i * vectors + v) * 3 + d] = start
-        if PREFETCH > 0:
+        if PREFETCH > 0 and WORDS < vectors:
             for v in S.unroll(vectors):
                 S.prefetch(scale + ((block + PREFETCH // WORDS) * PANEL_WIDTH + v * VL), level=2)
         for w in range(block * WORDS, (block + 1) * WORDS):
+            if PREFETCH > 0 and WORDS >= vectors:
+                S.prefetch(scale + ((block + PREFETCH // WORDS) * PANEL_WIDTH + w % vectors * VL), level=2)
             if PREFETCH > 0:
                 for v in S.unroll(vectors):
                     S.prefetch(codes + ((w + PREFETCH) * PANEL_WIDTH + v * VL), level=2)

@@ -57,7 +57,8 @@ Status Session::Impl::check_overlaps(size_t index) const {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorSpec& spec = state.inputs[i];
     const auto at = static_cast<uint32_t>(index);
-    if (items(root.tensors())[items(root.outputs())[at]]->in_place_of() == items(root.inputs())[static_cast<uint32_t>(i)] &&
+    if (items(root.tensors())[items(root.outputs())[at]]->in_place_of() ==
+            items(root.inputs())[static_cast<uint32_t>(i)] &&
         inputs[i].data == output.data && inputs[i].bytes(spec.dtype) == output.size)
       continue;
     AIPU_RETURN_IF_ERROR(check_overlap(memory, {"input", spec, inputs[i].data, inputs[i].bytes(spec.dtype)}));

@@ -531,3 +531,26 @@ def test_onnxruntime_gives_the_same_to_a_step(cnn):
     (folder / "script.py").write_text(_AGAINST_ORT)
     steps = [float(line) for line in run_python(python, folder / "script.py", folder).split()]
     assert len(steps) == 2 and max(steps) <= 1.001
+
+
+def test_a_large_error_is_told_with_its_layers(cnn):
+    """Where no bound was given; nothing is said about a small one."""
+    folder, images = cnn
+    fine = aipu.quantize(str(folder / "m.onnx"), images)
+    assert fine.error["relative"] < 0.05 and fine.error["top1"] == 0 and fine.warning == ""
+    assert all(layer.sensitivity is None for layer in fine.layers)
+    cut = {"calibration": "percentile", "percentile": 60}
+    coarse = aipu.quantize(str(folder / "m.onnx"), images, **cut)
+    assert coarse.error["relative"] > 0.05
+    worst = max(coarse.layers, key=lambda layer: layer.sensitivity)
+    assert f"off by {coarse.error['relative']:.1%} of their size" in coarse.warning
+    assert f"mostly by '{worst.name}' (alone {worst.sensitivity:.1%})" in coarse.warning
+    np.savez(folder / "x.npz", x=images)
+    words = [PROGRAMS / "aipugb", folder / "m.onnx", "-o", folder / "m.aipu.bin", "--quantize", folder / "x.npz"]
+    words += ["--quantize-option", "calibration=percentile", "--quantize-option", "percentile=60"]
+    environment = {**os.environ, "AIPU_PYTHON": sys.executable}
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "warning: the outputs are off by" in done.stdout + done.stderr
+    bounded = aipu.quantize(str(folder / "m.onnx"), images, max_error=("relative", 0.9), **cut)
+    assert bounded.warning == ""

@@ -196,8 +196,7 @@ void group_query_attention(OpContext& c) {
   if (c.wants_output(2)) c.set_output(2, values);
   if (in_place) {
     const ValueId filled = reshape(c, c.cast(c.input(6), DType::kI64), {1});
-    for (ValueId* rows : {&keys, &values})
-      *rows = c.emit("Slice", {}, {*rows, c.int64s({0}), filled, c.int64s({2})});
+    for (ValueId* rows : {&keys, &values}) *rows = c.emit("Slice", {}, {*rows, c.int64s({0}), filled, c.int64s({2})});
   }
   core.k = from_cache(c, keys, key_format, dtype);
   core.v = from_cache(c, values, value_format, dtype);

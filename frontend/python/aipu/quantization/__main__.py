@@ -94,6 +94,7 @@ def report_json(report: Report) -> dict:
         "runs": report.runs,
         "quantized_share": report.quantized_share,
         "error": report.error,
+        "warning": report.warning,
         "precision_rules": report.precision_rules,
         "layers": [
             {**vars(layer), "is_quantized": layer.is_quantized, "precision": layer.precision} for layer in report.layers
@@ -111,6 +112,8 @@ def lines(report: Report) -> List[str]:
             share = f"{100 * layer.macs / total:.1f} % of multiplications{measured}"
             held = "bfloat16" if layer.is_bfloat16 else "float32"
             told.append(f"{held}: {layer.name} ({layer.op}, {share}): {layer.why}")
+    if report.warning:
+        told.append(f"warning: {report.warning}")
     count = sum(layer.is_quantized for layer in report.layers)
     halves = sum(layer.is_bfloat16 for layer in report.layers)
     told.append(

@@ -23,6 +23,8 @@ from ._sensitivity import METRICS, Measurement, OutputError, Outputs, cheapest, 
 from ._write import write_qdq, write_switched
 
 _SENSITIVITY_RUNS = 8  # each layer is measured on so many; the bound on all
+# Where nobody says how much error there may be: what is told as too much, with the layers that it comes from.
+_NOTED = {"relative": 0.05, "top1": 0.005}
 
 
 @dataclasses.dataclass
@@ -62,6 +64,31 @@ class Report:
     data: bytes = b""  # the ONNX file
     precision_rules: str = ""
     error: Dict[str, float] = dataclasses.field(default_factory=dict)
+    is_bound: bool = False  # whether max_error was given
+
+    @property
+    def warning(self) -> str:
+        """What is to be said about the error where no ``max_error`` was given and it is more than 5 % of the outputs
+        (root of noise by signal), or another element is the largest in more than 0.5 % of the rows: how much, and from
+        which layers most of it comes. "" where there is nothing to say.
+        """
+        noted = [metric for metric, bound in _NOTED.items() if self.error.get(metric, 0.0) > bound]
+        if self.is_bound or not noted:
+            return ""
+        measured = sorted(
+            (layer for layer in self.layers if layer.sensitivity), key=lambda layer: -(layer.sensitivity or 0.0)
+        )
+        parts = []
+        if "relative" in noted:
+            parts.append(f"the outputs are off by {self.error['relative']:.1%} of their size")
+        if "top1" in noted:
+            parts.append(f"in {self.error['top1']:.1%} of the rows another element is the largest")
+        text = " and ".join(parts)
+        if measured:
+            text += ", mostly by " + ", ".join(
+                f"'{layer.name}' (alone {layer.sensitivity:.1%})" for layer in measured[:3]
+            )
+        return f"{text}; a bound such as max_error=('relative', {_NOTED['relative']}) keeps such layers in float32"
 
     @property
     def quantized_share(self) -> float:
@@ -356,6 +383,9 @@ class _Work:
             more = [number for number in order if number not in kept][: max(1, len(layers) // 20)]
             options.tell(f"{options.metric} {report.error[options.metric]:.4g}: {len(more)} more in float32")
             kept += more
+        report.is_bound = options.bound is not None
+        if report.warning:
+            self._measure_layers(reference, layers, told, _SENSITIVITY_RUNS // 2)
         for number in kept:
             told[layers[number].product.name].why = self._too_coarse()
         if options.with_bfloat16 and kept:
@@ -418,9 +448,10 @@ class _Work:
         write_qdq(model, layers)
         return model.to_bytes()
 
-    def _choose(
-        self, reference: Any, layers: Sequence[QuantizedLayer], told: Mapping[str, LayerReport]
-    ) -> Tuple[List[int], List[int]]:
+    def _measure_layers(
+        self, reference: Any, layers: Sequence[QuantizedLayer], told: Mapping[str, LayerReport], count: int
+    ) -> Tuple[Callable[[Run, np.ndarray], Outputs], List[Run], List[float]]:
+        """Tells each layer what it alone costs, on so many runs. Returns how flags are run, all runs, and these costs."""
         options = self._options
         switched = OnnxModel(self._bytes)
         flags_name = write_switched(switched, layers)
@@ -432,12 +463,19 @@ class _Work:
             return model.run({**one.feed, flags_name: flags}, outputs)
 
         runs = list(self._source.runs(reference.inputs))
-        few = Measurement(run, runs[:_SENSITIVITY_RUNS], len(layers))
+        few = Measurement(run, runs[:count], len(layers))
         names = [layer.product.name for layer in layers]
         sensitivities = few.sensitivities(lambda n: options.tell(f"sensitivity of {names[n]} ({n + 1}/{len(names)})"))
         for name, sensitivity in zip(names, sensitivities):
             told[name].sensitivity = sensitivity
-        costs = [told[name].macs for name in names]
+        return run, runs, sensitivities
+
+    def _choose(
+        self, reference: Any, layers: Sequence[QuantizedLayer], told: Mapping[str, LayerReport]
+    ) -> Tuple[List[int], List[int]]:
+        options = self._options
+        run, runs, sensitivities = self._measure_layers(reference, layers, told, _SENSITIVITY_RUNS)
+        costs = [told[layer.product.name].macs for layer in layers]
         assert options.bound is not None
         options.tell(f"looking for the layers that keep {options.metric} at {options.bound:g}")
         return cheapest(Measurement(run, runs, len(layers)), sensitivities, costs, options.metric, options.bound)
