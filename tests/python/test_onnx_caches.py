@@ -154,3 +154,41 @@ def test_sparse_attention(tmp_path, random, family, interpreted):
         packed_operands = [np.concatenate([q, k, v], -1), None, None, *operands[3:]]
         family.add("SparseAttention", packed_operands, expected, tolerance=1e-4, **options)
     family.check(tmp_path, backend=interpreted)
+
+
+@pytest.mark.parametrize("past", ["P", 6])
+def test_number_of_keys_that_only_a_run_knows(tmp_path, random, past):
+    """As an input, the extent of growing caches, or how much of caches of a fixed length is filled."""
+    names = ["q", "k", "v", "past_k", "past_v", "last", "total"]
+    shapes = {name: [1, 1, (HEADS if name == "q" else KEY_HEADS) * SIZE] for name in names[:3]}
+    shapes |= {name: [1, KEY_HEADS, past, SIZE] for name in names[3:5]} | {"last": [1], "total": [1]}
+    inputs = [(name, "int32" if name in names[5:] else "float32", shapes[name]) for name in names]
+    outputs = [("y", "float32", [1, 1, HEADS * SIZE])]
+    outputs += [(name, "float32", [1, KEY_HEADS, "T", SIZE]) for name in ("all_k", "all_v")]
+    call = node(
+        "GroupQueryAttention",
+        names,
+        [name for name, *_ in outputs],
+        "com.microsoft",
+        num_heads=HEADS,
+        kv_num_heads=KEY_HEADS,
+    )
+    write_model(str(tmp_path / "m.onnx"), [call], inputs, outputs)
+    aipu.build(str(tmp_path / "m.onnx"), str(tmp_path / "m.bin"))
+    model = aipu.load(str(tmp_path / "m.bin"))
+    q, k, v = floats(random, 1, 1, HEADS * SIZE), *floats(random, 2, 1, 1, KEY_HEADS * SIZE)
+    old_k, old_v = floats(random, 2, 1, KEY_HEADS, 6, SIZE)
+    for keys in (4, 6) if past == 6 else (7,):
+        feed = dict(zip(names, [q, k, v, old_k, old_v, np.array([keys - 1], np.int32), np.array([keys], np.int32)]))
+        found = model.run(feed)
+        for name, old, new in (("all_k", old_k, k), ("all_v", old_v, v)):
+            expected = np.concatenate([old[:, :, : keys - 1], split_heads(new, KEY_HEADS), old[:, :, keys:]], 2)
+            np.testing.assert_array_equal(found[name], expected)
+        y, *_ = attend(split_heads(q, HEADS), found["all_k"][:, :, :keys], found["all_v"][:, :, :keys], True)
+        np.testing.assert_allclose(found["y"], y, rtol=1e-5, atol=1e-6)
+    if past == 6:
+        feed["last"], feed["total"] = np.array([6], np.int32), np.array([7], np.int32)
+        with pytest.raises(
+            RuntimeError, match=r"'y' \(GroupQueryAttention\): index 6 is outside of an axis of 6 elements"
+        ):
+            model.run(feed)

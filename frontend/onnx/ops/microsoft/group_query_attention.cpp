@@ -169,11 +169,8 @@ void group_query_attention(OpContext& c) {
   core.k = normalized(core.k, c.input(15), k_epsilon);
   if (!c.ok()) return;
 
-  const auto total = c.graph().known_data(c.input(6));
-  if (!total || total->size() != 1) {
-    return c.fail_unsupported(str_cat("operand '", c.graph().value(c.input(6)).name,
-                                      "' must be known when compiling, it is the extent of the outputs"));
-  }
+  const auto total = c.graph().require_data(c.input(6), 1);  // the extent of the outputs
+  if (!total || total->size() != 1) return c.fail_invalid("total_sequence_length is one integer");
   const Dim past_length = c.has_input(3) ? c.type(c.input(3)).shape[2] : Dim(0);
   // A cache of a fixed length, to which the number of keys says how much of it there is, is a buffer that keeps its
   // length: new rows are written into it, those behind the last key are not looked at.
@@ -207,7 +204,8 @@ void group_query_attention(OpContext& c) {
   } else if (smooth) {
     core.sink = c.emit("Expand", {}, {c.scalar(c.dtype(core.q), 0), c.int64s({core.heads})});
   }
-  const bool alike = !c.has_input(10) && !core.sink.valid() && given_scores == 0;  // heads of queries with the same keys
+  const bool alike =
+      !c.has_input(10) && !core.sink.valid() && given_scores == 0;  // heads of queries with the same keys
   core.in_groups = alike && core.heads > core.key_heads;
   const ValueId key = positions_along(c, core.k, 2);
   const ValueId query = rows_of_group(c, core, c.unsqueeze(at, {1, 3}));
