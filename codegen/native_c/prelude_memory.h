@@ -102,9 +102,21 @@ __inl V __vload(const V* p, M m) {
     return __from_lanes<V>(out);
   }
 }
+// Every second element of 2 * N - 1: lanes of the first N of them, and of the last N.
+template <int N>
+struct __every_second {
+  static constexpr int at(int i) { return i < N / 2 ? 2 * i : 2 * i + 1; }
+};
 template <class V, class M>
 __inl V __vload_stride(const V* p, long stride_bytes, M m) {
   const char* in = (const char*)p;
+  if constexpr (__same<M, __all_true>::value && __LANES(V) >= 4) {
+    constexpr int N = __LANES(V);
+    if (stride_bytes == 2 * (long)sizeof(__e<V>)) {
+      const V first = __load(p, 0), last = __load((const V*)(in + (N - 1) * sizeof(__e<V>)), 0);
+      return __shuffle<__every_second<N>, N>(first, last);
+    }
+  }
   __e<V> out[__LANES(V)];
   for (int i = 0; i < __LANES(V); i++) {
     out[i] = __zero<__e<V>>();

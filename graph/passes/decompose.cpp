@@ -17,6 +17,8 @@
 //                              =>  that of float64, cast
 //   MatMul whose batches are broadcast in more than two groups of axes
 //                              =>  the same of expanded operands
+//   Sum, Max, Min, Mean of more than 8 operands
+//                              =>  the same of a few at a time
 //   QLinearConv, QLinearMatMul, com.microsoft::QLinearAdd
 //                              =>  DequantizeLinear, the op on float32, QuantizeLinear
 //   Einsum                     =>  decompose_einsum.cpp
@@ -207,6 +209,28 @@ std::vector<ValueId> matmul(DecomposeBuilder& b, const DecomposeSite& s) {
   return {b.op("MatMul", std::move(operands))};
 }
 
+// Of many operands: a few at a time, in their order, since a kernel has no more.
+std::vector<ValueId> of_many(DecomposeBuilder& b, const DecomposeSite& s, const std::string& op) {
+  constexpr size_t kAtATime = 8;
+  if (s.inputs.size() <= kAtATime) return {};
+  ValueId result = s.inputs[0];
+  for (size_t first = 1; first < s.inputs.size();) {
+    std::vector<ValueId> operands{result};
+    while (operands.size() < kAtATime && first < s.inputs.size()) operands.push_back(s.inputs[first++]);
+    result = b.op(op, std::move(operands));
+  }
+  return {result};
+}
+
+std::vector<ValueId> sum(DecomposeBuilder& b, const DecomposeSite& s) { return of_many(b, s, "Sum"); }
+std::vector<ValueId> max(DecomposeBuilder& b, const DecomposeSite& s) { return of_many(b, s, "Max"); }
+std::vector<ValueId> min(DecomposeBuilder& b, const DecomposeSite& s) { return of_many(b, s, "Min"); }
+std::vector<ValueId> mean(DecomposeBuilder& b, const DecomposeSite& s) {
+  const std::vector<ValueId> total = of_many(b, s, "Sum");
+  if (total.empty() || !b.ok()) return {};
+  return {b.op("Div", {total[0], b.number(b.type(total[0]).dtype, static_cast<double>(s.inputs.size()))})};
+}
+
 std::vector<ValueId> dynamic_quantize(DecomposeBuilder& b, const DecomposeSite& s) {
   const ValueId x = s.inputs[0];
   const DType dtype = b.graph().type(x).dtype;
@@ -280,6 +304,10 @@ Result<int> decompose(Graph& graph, PassContext&) {
       {"GlobalLpPool", global_lp_pool},
       {"Dropout", dropout},
       {"MatMul", matmul},
+      {"Sum", sum},
+      {"Max", max},
+      {"Min", min},
+      {"Mean", mean},
       {"ReduceLogSumExp", log_sum_exp},
       {"ScatterElements", scatter_elements},
       {"ScatterND", scatter_nd},

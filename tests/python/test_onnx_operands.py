@@ -496,6 +496,17 @@ def test_windows_have_the_length_of_frames(tmp_path, random):
         family.check(tmp_path)
 
 
+def test_more_operands_than_a_kernel_has(tmp_path, random, interpreted):
+    """IsolationForest and AdaBoost add up as many as they have trees."""
+    family = Family(opset=18)
+    operands = list(floats(random, 50, 3, 4))
+    operands[7] = operands[7][:1]
+    everything = np.stack(np.broadcast_arrays(*operands))
+    for op, reduced in [("Sum", np.sum), ("Mean", np.mean), ("Max", np.max), ("Min", np.min)]:
+        family.add(op, operands, reduced(everything, 0), constants=range(2, 50))
+    family.check(tmp_path, backend=interpreted)
+
+
 def test_statistics_per_activation(tmp_path, random):
     family = Family(opset=7)
     x, scale, bias, mean = floats(random, 2, 3, 4, 5), *(floats(random, 3, 4, 5) for _ in range(3))
