@@ -73,7 +73,8 @@ IterVarPtr consecutive_reduction(const Compute& compute, const std::vector<Expr>
 // Makes the reduction over an axis one over its first `factor` elements, whose sums of the rest a new stage makes side by
 // side.
 Result<StagePtr> sum_beside(Schedule& schedule, const StagePtr& stage, const IterVarPtr& axis, int64_t factor,
-                            int64_t lanes) {
+                            int64_t lanes, bool unrolls) {
+  constexpr int64_t kMany = 16;
   AIPU_ASSIGN_OR_RETURN(const auto parts, stage->split(axis, make_int(factor), nullptr));
   AIPU_ASSIGN_OR_RETURN(const std::vector<Tensor> made, schedule.rfactor({stage->op, 0}, parts.second, -1));
   StagePtr partial = schedule.find(made.front().op.get());
@@ -83,6 +84,10 @@ Result<StagePtr> sum_beside(Schedule& schedule, const StagePtr& stage, const Ite
   std::vector<IterVarPtr> order = compute.reduce_axis;
   order.insert(order.end(), {vectors.first, vectors.second});
   AIPU_RETURN_IF_ERROR(partial->reorder(order));
+  for (const IterVarPtr& few : compute.reduce_axis) {  // so that what is added up is in registers
+    if (unrolls && extent_of(few).value_or(kMany) < kMany)
+      AIPU_RETURN_IF_ERROR(partial->annotate(few, IterKind::kUnrolled));
+  }
   AIPU_RETURN_IF_ERROR(partial->annotate(vectors.first, IterKind::kUnrolled));
   AIPU_RETURN_IF_ERROR(partial->annotate(vectors.second, IterKind::kVectorized));
   partial->scope = "local";
@@ -100,7 +105,7 @@ Result<std::vector<StagePtr>> sum_by_vectors(Schedule& schedule, const StagePtr&
   int64_t factor = lanes * kVectors;  // with a mask where it does not divide the extent, and nothing near it does
   for (const int64_t width : {lanes, lanes / 2}) {
     bool fits = !extent;
-    for (int64_t f = lanes * kVectors / width * width; extent && width > 1 && f >= lanes * 2 && !fits; f -= width) {
+    for (int64_t f = lanes * (kVectors + 1) / width * width; extent && width > 1 && f >= lanes * 2 && !fits; f -= width) {
       if (*extent % f != 0) continue;
       fits = true;
       factor = f;
@@ -112,7 +117,7 @@ Result<std::vector<StagePtr>> sum_by_vectors(Schedule& schedule, const StagePtr&
   for (const int64_t width : {factor, lanes, kLast}) {
     if (width != factor && (factor <= width || factor % width != 0)) continue;
     factor = width;
-    AIPU_ASSIGN_OR_RETURN(const StagePtr partial, sum_beside(schedule, stage, rest, factor, lanes));
+    AIPU_ASSIGN_OR_RETURN(const StagePtr partial, sum_beside(schedule, stage, rest, factor, lanes, !stages.empty()));
     stages.push_back(partial);
     rest = stage->op->compute()->reduce_axis.back();
   }
@@ -319,7 +324,7 @@ Result<std::set<const Stage*>> sum_by_tiles(Schedule& schedule, const StagePtr& 
     (in_panels ? inside : outside).push_back(rows.first);
     tile = rows.first;
     inside.push_back(rows.second);
-    if (in_panels) AIPU_RETURN_IF_ERROR(result.annotate(rows.second, IterKind::kUnrolled));
+    AIPU_RETURN_IF_ERROR(result.annotate(rows.second, IterKind::kUnrolled));
   }
   inside.push_back(columns.second);
   order = outside;
