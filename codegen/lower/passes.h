@@ -16,7 +16,8 @@ namespace aipu::tir {
 Result<PrimFunc> resolve_loops(const PrimFunc& function, const Target& target);
 
 // Private arrays that are only ever indexed by constants, at most 256 elements of them, become named variables:
-// register tiles written as small loop nests print in the form that our measurements had as fastest.
+// register tiles written as small loop nests print in the form that our measurements had as fastest. So do the vectors
+// of those that are only ever loaded and stored by vectors of one type, at constant places and without masks.
 Result<PrimFunc> promote_private_arrays(const PrimFunc& function, const Target& target);
 
 // On targets without native fused multiply-add, fma(acc, x, y) becomes acc + x * y, so that the interpreter and

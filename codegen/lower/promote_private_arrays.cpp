@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
 #include <set>
 
+#include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/lower/passes.h"
 #include "codegen/tir/visit.h"
 
@@ -132,13 +134,143 @@ class Promote : public Mutator {
   std::vector<Stmt> pending_;
 };
 
+// A vector of an array's elements that a load or a store names: without a mask, at a constant place.
+struct VectorAccess {
+  const Var* array = nullptr;
+  int64_t first = 0;
+  Type type;
+};
+
+std::optional<VectorAccess> vector_access(const IntrinsicCall& call, const Expr& pointer, Type type) {
+  if (call.mask || call.pass_through || type.is_scalar()) return std::nullopt;
+  if (const auto* ref = pointer->as<VarRef>()) return VectorAccess{ref->var.get(), 0, type};
+  const auto* sum = pointer->as<Binary>();
+  if (sum == nullptr || sum->op != BinaryOp::kAdd) return std::nullopt;
+  const auto* ref = sum->lhs->as<VarRef>();
+  const auto at = as_int(sum->rhs);
+  if (ref == nullptr || !at || *at < 0) return std::nullopt;
+  return VectorAccess{ref->var.get(), *at, type};
+}
+
+std::optional<VectorAccess> loaded_vector(const Expr& expr) {
+  const auto* call = expr->as<IntrinsicCall>();
+  if (call == nullptr || call->intrinsic->name != "vload") return std::nullopt;
+  return vector_access(*call, call->args[0], expr->type);
+}
+
+// A store's vector, and the value that it gets.
+std::optional<std::pair<VectorAccess, Expr>> stored_vector(const Stmt& stmt) {
+  const auto* evaluate = stmt->as<Evaluate>();
+  const auto* call = evaluate == nullptr ? nullptr : evaluate->value->as<IntrinsicCall>();
+  if (call == nullptr || call->intrinsic->name != "vstore") return std::nullopt;
+  const auto access = vector_access(*call, call->args[1], call->args[0]->type);
+  if (!access) return std::nullopt;
+  return std::pair(*access, call->args[0]);
+}
+
+// Arrays whose every mention is such a vector, all of one type and none across two others.
+class FindVectors {
+ public:
+  explicit FindVectors(const Stmt& body) {
+    walk(
+        body, [](const Expr&) {},
+        [&](const Stmt& stmt) {
+          const auto* alloc = stmt->as<Alloc>();
+          if (alloc != nullptr && alloc->data.empty() && alloc->buffer->type.scope == Scope::kPrivate &&
+              alloc->buffer->type.pointee().is_scalar())
+            counts_[alloc->buffer.get()] = alloc->count;
+        });
+    visit(body);
+    for (const Var* var : escaped_) types.erase(var);
+  }
+  std::map<const Var*, Type> types;
+
+ private:
+  static constexpr int64_t kMaxVectors = 64;
+
+  void visit(const Stmt& stmt) {
+    if (const auto stored = stored_vector(stmt); stored && note(stored->first)) return visit(stored->second);
+    for_each_child(
+        stmt, [&](const Expr& e) { visit(e); }, [&](const Stmt& s) { visit(s); });
+  }
+  void visit(const Expr& expr) {
+    if (const auto loaded = loaded_vector(expr); loaded && note(*loaded)) return;
+    if (const auto* ref = expr->as<VarRef>()) escaped_.insert(ref->var.get());
+    if (const auto* address = expr->as<AddressOf>()) escaped_.insert(address->var.get());
+    for_each_child(expr, [&](const Expr& e) { visit(e); });
+  }
+  bool note(const VectorAccess& access) {
+    const auto count = counts_.find(access.array);
+    if (count == counts_.end()) return false;
+    const int64_t lanes = access.type.lanes;
+    if (count->second % lanes != 0 || count->second / lanes > kMaxVectors || access.first % lanes != 0 ||
+        access.first + lanes > count->second || access.type.element != access.array->type.element)
+      return false;
+    return types.emplace(access.array, access.type).first->second == access.type;
+  }
+  std::map<const Var*, int64_t> counts_;
+  std::set<const Var*> escaped_;
+};
+
+class PromoteVectors : public Mutator {
+ public:
+  explicit PromoteVectors(const std::map<const Var*, Type>& types) : types_(types) {}
+
+  Expr mutate(const Expr& expr) override {
+    if (!expr) return expr;
+    if (const auto loaded = loaded_vector(expr)) {
+      if (VarPtr var = variable(*loaded)) return var_ref(var);
+    }
+    return mutate_children(expr);
+  }
+  Stmt mutate(const Stmt& stmt) override {
+    if (!stmt) return stmt;
+    if (const auto* alloc = stmt->as<Alloc>(); alloc != nullptr && types_.contains(alloc->buffer.get())) {
+      const Type type = types_.at(alloc->buffer.get());
+      std::vector<VarPtr>& variables = variables_[alloc->buffer.get()];
+      variables.clear();
+      for (int64_t i = 0; i < alloc->count / type.lanes; ++i) {
+        variables.push_back(std::make_shared<Var>(Var{fmt::format("{}{}", alloc->buffer->name, i), type}));
+        Expr zero = is_floating(type.element) ? float_imm(0, type.element) : int_imm(0, type.element);
+        pending_.push_back(make_stmt(Define{variables.back(), broadcast(std::move(zero), type.lanes)}, stmt->span));
+      }
+      return nullptr;
+    }
+    if (const auto stored = stored_vector(stmt)) {
+      if (VarPtr var = variable(stored->first)) return make_stmt(Assign{var, mutate(stored->second)}, stmt->span);
+    }
+    if (const auto* scope = stmt->as<Block>()) {
+      std::vector<Stmt> body;
+      for (const Stmt& child : scope->body) {
+        Stmt changed = mutate(child);
+        for (Stmt& definition : pending_) body.push_back(std::move(definition));
+        pending_.clear();
+        if (changed) body.push_back(std::move(changed));
+      }
+      return make_stmt(Block{std::move(body)}, stmt->span);
+    }
+    return mutate_children(stmt);
+  }
+
+ private:
+  VarPtr variable(const VectorAccess& access) const {
+    const auto known = variables_.find(access.array);
+    return known == variables_.end() ? nullptr : known->second[static_cast<size_t>(access.first / access.type.lanes)];
+  }
+
+  const std::map<const Var*, Type>& types_;
+  std::map<const Var*, std::vector<VarPtr>> variables_;
+  std::vector<Stmt> pending_;
+};
+
 }  // namespace
 
 Result<PrimFunc> promote_private_arrays(const PrimFunc& function, const Target&) {
-  const FindPromotable found(function.body);
-  if (found.counts.empty()) return function;
   PrimFunc result = function;
-  result.body = Promote(found.counts).mutate(function.body);
+  const FindPromotable found(function.body);
+  if (!found.counts.empty()) result.body = Promote(found.counts).mutate(result.body);
+  const FindVectors vectors(result.body);
+  if (!vectors.types.empty()) result.body = PromoteVectors(vectors.types).mutate(result.body);
   return result;
 }
 

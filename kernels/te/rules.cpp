@@ -27,6 +27,15 @@ bool is_costly(const Operation& op) {
   return calls;
 }
 
+bool divides(const Operation& op) {
+  bool found = false;
+  walk(op.compute()->body.front(), [&](const Expr& e) {
+    const Binary* n = e->as<Binary>();
+    found = found || (n != nullptr && n->op == BinaryOp::kDiv && is_floating(e->type.element));
+  });
+  return found;
+}
+
 bool reads_its_own_place(const Operation& op) {
   const std::string first = op.tag.substr(0, op.tag.find(','));
   return first == "elemwise" || first == "broadcast" || first == "injective";
@@ -55,7 +64,12 @@ Status inline_producers(const Schedule& schedule) {
       whole = whole || compute == nullptr;
       reduced = reduced || (compute != nullptr && !compute->reduce_axis.empty());
     }
-    const bool costly = is_costly(op);
+    bool again = false;  // it would be computed for each element of a row
+    for (const OperationPtr& consumer : consumers) {
+      const Compute* compute = consumer->compute();
+      again = again || (compute != nullptr && compute->axis.size() > op.compute()->axis.size());
+    }
+    const bool costly = is_costly(op) || (again && divides(op));
     if (whole || costly || (!reads_its_own_place(op) && (consumers.size() != 1 || reduced))) continue;
     AIPU_RETURN_IF_ERROR(stage->compute_inline());
   }

@@ -48,10 +48,19 @@ int64_t lanes_for(const IterVarPtr& axis, int64_t wanted) {
   return *extent % lanes == 0 ? lanes : std::min(wanted, std::max<int64_t>(*extent, 1));
 }
 
-Status vectorize(Stage& stage, const std::vector<IterVarPtr>& axes, int64_t lanes) {
+// Vectors of a nest; on an NPU several at once, so that a loop's arithmetic is for more than one.
+Status vectorize(Stage& stage, const std::vector<IterVarPtr>& axes, int64_t lanes, Machine machine) {
   if (axes.empty()) return {};
+  int64_t count = 1;
+  for (const IterVarPtr& axis : axes) count *= extent_of(axis).value_or(0);
   AIPU_ASSIGN_OR_RETURN(const IterVarPtr fused, stage.fuse_all(axes));
   AIPU_ASSIGN_OR_RETURN(const auto parts, stage.split(fused, make_int(lanes), nullptr));
+  for (const int64_t together : {4, 5, 3, 2}) {
+    if (machine != Machine::kCompass || count == 0 || count % (lanes * together) != 0) continue;
+    AIPU_ASSIGN_OR_RETURN(const auto groups, stage.split(parts.first, make_int(together), nullptr));
+    AIPU_RETURN_IF_ERROR(stage.annotate(groups.second, IterKind::kUnrolled));
+    break;
+  }
   return stage.annotate(parts.second, IterKind::kVectorized);
 }
 
@@ -73,7 +82,8 @@ IterVarPtr consecutive_reduction(const Compute& compute, const std::vector<Expr>
 // Makes the reduction over an axis one over its first `factor` elements, whose sums of the rest a new stage makes side by
 // side.
 Result<StagePtr> sum_beside(Schedule& schedule, const StagePtr& stage, const IterVarPtr& axis, int64_t factor,
-                            int64_t lanes) {
+                            int64_t lanes, bool unrolls) {
+  constexpr int64_t kMany = 16;
   AIPU_ASSIGN_OR_RETURN(const auto parts, stage->split(axis, make_int(factor), nullptr));
   AIPU_ASSIGN_OR_RETURN(const std::vector<Tensor> made, schedule.rfactor({stage->op, 0}, parts.second, -1));
   StagePtr partial = schedule.find(made.front().op.get());
@@ -83,6 +93,10 @@ Result<StagePtr> sum_beside(Schedule& schedule, const StagePtr& stage, const Ite
   std::vector<IterVarPtr> order = compute.reduce_axis;
   order.insert(order.end(), {vectors.first, vectors.second});
   AIPU_RETURN_IF_ERROR(partial->reorder(order));
+  for (const IterVarPtr& few : compute.reduce_axis) {  // so that what is added up is in registers
+    if (unrolls && extent_of(few).value_or(kMany) < kMany)
+      AIPU_RETURN_IF_ERROR(partial->annotate(few, IterKind::kUnrolled));
+  }
   AIPU_RETURN_IF_ERROR(partial->annotate(vectors.first, IterKind::kUnrolled));
   AIPU_RETURN_IF_ERROR(partial->annotate(vectors.second, IterKind::kVectorized));
   partial->scope = "local";
@@ -100,7 +114,7 @@ Result<std::vector<StagePtr>> sum_by_vectors(Schedule& schedule, const StagePtr&
   int64_t factor = lanes * kVectors;  // with a mask where it does not divide the extent, and nothing near it does
   for (const int64_t width : {lanes, lanes / 2}) {
     bool fits = !extent;
-    for (int64_t f = lanes * kVectors / width * width; extent && width > 1 && f >= lanes * 2 && !fits; f -= width) {
+    for (int64_t f = lanes * (kVectors + 1) / width * width; extent && width > 1 && f >= lanes * 2 && !fits; f -= width) {
       if (*extent % f != 0) continue;
       fits = true;
       factor = f;
@@ -110,12 +124,13 @@ Result<std::vector<StagePtr>> sum_by_vectors(Schedule& schedule, const StagePtr&
   }
   IterVarPtr rest = axis;
   for (const int64_t width : {factor, lanes, kLast}) {
-    if (width != factor && (factor <= width || factor % width != 0)) continue;
+    if (!stages.empty() && (factor <= width || factor % width != 0)) continue;
     factor = width;
-    AIPU_ASSIGN_OR_RETURN(const StagePtr partial, sum_beside(schedule, stage, rest, factor, lanes));
+    AIPU_ASSIGN_OR_RETURN(const StagePtr partial, sum_beside(schedule, stage, rest, factor, lanes, !stages.empty()));
     stages.push_back(partial);
     rest = stage->op->compute()->reduce_axis.back();
   }
+  if (factor <= kLast * 2) AIPU_RETURN_IF_ERROR(stage->annotate(rest, IterKind::kUnrolled));
   return stages;
 }
 
@@ -229,7 +244,7 @@ Status copy_reads(Schedule& schedule, const StagePtr& reader, const std::vector<
     const StagePtr stage = schedule.find(copy.op.get());
     AIPU_RETURN_IF_ERROR(stage->compute_at(parent, loop));
     if (machine == Machine::kCompass) continue;  // the copy is a transfer
-    AIPU_RETURN_IF_ERROR(vectorize(*stage, {stage->op->compute()->axis.back()}, lanes));
+    AIPU_RETURN_IF_ERROR(vectorize(*stage, {stage->op->compute()->axis.back()}, lanes, machine));
   }
   return {};
 }
@@ -319,7 +334,7 @@ Result<std::set<const Stage*>> sum_by_tiles(Schedule& schedule, const StagePtr& 
     (in_panels ? inside : outside).push_back(rows.first);
     tile = rows.first;
     inside.push_back(rows.second);
-    if (in_panels) AIPU_RETURN_IF_ERROR(result.annotate(rows.second, IterKind::kUnrolled));
+    AIPU_RETURN_IF_ERROR(result.annotate(rows.second, IterKind::kUnrolled));
   }
   inside.push_back(columns.second);
   order = outside;
@@ -340,6 +355,13 @@ Result<std::set<const Stage*>> sum_by_tiles(Schedule& schedule, const StagePtr& 
   if (has_rows) loops.push_back(compute.axis[at]);
   loops.insert(loops.end(), {vectors.first, vectors.second});
   AIPU_RETURN_IF_ERROR(sums.reorder(loops));
+  constexpr int64_t kShort = 9;  // steps of inner reduction loops, such as a kernel's
+  int64_t steps = 1;
+  for (size_t r = compute.reduce_axis.size(); r-- > 1;) {
+    steps *= extent_of(compute.reduce_axis[r]).value_or(kShort + 1);
+    if (steps > kShort) break;
+    AIPU_RETURN_IF_ERROR(sums.annotate(compute.reduce_axis[r], IterKind::kUnrolled));
+  }
   if (has_rows) AIPU_RETURN_IF_ERROR(sums.annotate(compute.axis[at], IterKind::kUnrolled));
   AIPU_RETURN_IF_ERROR(sums.annotate(vectors.first, IterKind::kUnrolled));
   AIPU_RETURN_IF_ERROR(sums.annotate(vectors.second, IterKind::kVectorized));
@@ -475,7 +497,7 @@ Result<std::set<const Stage*>> schedule_members(Schedule& schedule, const StageP
   AIPU_RETURN_IF_ERROR(out->annotate(block, IterKind::kParallelized));
   const auto as_vectors = [&](Stage& stage) {
     const Rest rest = behind(stage.op->compute()->axis, rows);
-    return vectorize(stage, {rest.begin(), rest.end()}, knobs.lanes);
+    return vectorize(stage, {rest.begin(), rest.end()}, knobs.lanes, machine);
   };
   AIPU_RETURN_IF_ERROR(as_vectors(*values));
   if (values != out) AIPU_RETURN_IF_ERROR(values->compute_at(out, row));
