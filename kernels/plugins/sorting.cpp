@@ -44,6 +44,8 @@ class SortingPlugin final : public SingleOpPlugin {
     dsl::TemplateParams params;
     params.set("X", boxes.dtype).set("ACC", accumulator_dtype(boxes.dtype)).set("COUNT", count);
     params.set("CENTER", node.attributes.i("center_point_box") != 0);
+    const bool vectors = boxes.dtype == DType::kF32;
+    params.set("VECTORS", vectors).set("VL", static_cast<int64_t>(context.lanes(DType::kF32)));
     KernelArguments arguments;
     arguments.pointer("all_boxes", context.value(node.inputs[0])).pointer("all_scores", context.value(node.inputs[1]));
     struct Optional {
@@ -64,6 +66,7 @@ class SortingPlugin final : public SingleOpPlugin {
     arguments.pointer("out", context.value(node.outputs[0]))
         .pointer("heap", indices(context, candidates))
         .pointer("kept", indices(context, candidates))
+        .pointer("corners", context.add_workspace(vectors ? graph::max(candidates, 1) * Dim(20) : Dim(8)))
         .scalars({{"batches", scores[0]}, {"classes", scores[1]}, {"boxes_count", candidates}})
         .scalar("room", count ? Dim(0) : graph.type(node.outputs[0]).shape[0]);
     return context.launch(std::move(kernel), arguments, 1);

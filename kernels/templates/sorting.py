@@ -38,6 +38,40 @@ def suppresses(boxes, a, b, threshold):
     return area_a > zero and area_b > zero and common > zero and common / (area_a + area_b - common) > threshold
 
 
+# Where elements are float32 (VECTORS): of the boxes that are kept, in the order in which they were, the lower and upper
+# bound along either axis and the area, each `room` elements behind the one before, so that a candidate is compared with
+# VL of them at a time. The numbers are those of suppresses().
+
+
+def keep_box(corners, room, at, boxes, k):
+    for axis in S.unroll(2):
+        for end in S.unroll(2):
+            corners[(2 * axis + end) * room + at] = corner(boxes, k, axis, end)
+    corners[4 * room + at] = area(boxes, k)
+
+
+def is_suppressed(corners, room, chosen, boxes, k, threshold):
+    """Whether one of the first `chosen` boxes that are kept suppresses box k."""
+    zero = S.vbcast(S.cast(0, ACC), lanes=VL)
+    own_area = S.vbcast(area(boxes, k), lanes=VL)
+    own = [S.vbcast(corner(boxes, k, axis, end), lanes=VL) for axis in range(2) for end in range(2)]
+    found = S.vbcast(S.cast(0, "i32"), lanes=VL) != 0
+    first = S.i32(0)
+    while first < chosen and not S.vany(found):
+        inside = S.tail_mask(S.min(chosen - first, VL), VL)
+        extents = []
+        for axis in S.unroll(2):
+            low = S.vload(corners + (2 * axis * room + first), mask=inside, lanes=VL)
+            high = S.vload(corners + ((2 * axis + 1) * room + first), mask=inside, lanes=VL)
+            extents.append(S.max(S.min(own[2 * axis + 1], high) - S.max(own[2 * axis], low), zero))
+        other_area = S.vload(corners + (4 * room + first), mask=inside, lanes=VL)
+        common = extents[0] * extents[1]
+        shared = (own_area > zero) & (other_area > zero) & (common > zero)
+        found = inside & shared & (common / (own_area + other_area - common) > S.vbcast(threshold, lanes=VL))
+        first = first + VL
+    return S.vany(found)
+
+
 def before(scores, a, b):
     """The order of candidates: the higher score first, of equal ones the lower index."""
     left = S.cast(scores[a], ACC)
@@ -72,6 +106,7 @@ def non_max_suppression(
     out: S.ptr("i64", "global"),
     heap: S.ptr("i32", "global"),
     kept: S.ptr("i32", "global"),
+    corners: S.ptr(ACC, "global"),
     batches: S.i32,
     classes: S.i32,
     boxes_count: S.i32,
@@ -79,7 +114,7 @@ def non_max_suppression(
 ):
     """out[n] = (batch, class, box) of the n-th box that is kept, or, with COUNT, out[0] = how many there are.
 
-    heap and kept are workspace of one element per box.
+    heap and kept are workspace of one element per box, corners of five.
     """
     if S.get_local_id() == 0:
         limit = S.i32(0)
@@ -94,7 +129,18 @@ def non_max_suppression(
             scores = all_scores + pair * boxes_count
             size = S.i32(0)
             if limit > 0:
-                for k in range(boxes_count):
+                passed = S.i32(0)
+                if VECTORS and HAS_LEAST:
+                    # Few are worth a look: VL at a time.
+                    bound = S.vbcast(S.cast(least[0][0], ACC), lanes=VL)
+                    for first in range(0, boxes_count // VL * VL, VL):
+                        if S.vany(S.vload(scores + first, lanes=VL) > bound):
+                            for k in range(first, first + VL):
+                                if scores[k] > S.cast(least[0][0], ACC):
+                                    heap[size] = k
+                                    size = size + 1
+                    passed = boxes_count // VL * VL
+                for k in range(passed, boxes_count):
                     taken = True
                     if HAS_LEAST:
                         taken = S.cast(scores[k], ACC) > S.cast(least[0][0], ACC)
@@ -110,13 +156,18 @@ def non_max_suppression(
                 heap[0] = heap[size]
                 sift_down(heap, scores, 0, size)
                 free = True
-                k = S.i32(0)
-                while free and k < chosen:
-                    if suppresses(boxes, best, kept[k], threshold):
-                        free = False
-                    k = k + 1
+                if VECTORS:
+                    free = not is_suppressed(corners, boxes_count, chosen, boxes, best, threshold)
+                else:
+                    k = S.i32(0)
+                    while free and k < chosen:
+                        if suppresses(boxes, best, kept[k], threshold):
+                            free = False
+                        k = k + 1
                 if free:
                     kept[chosen] = best
+                    if VECTORS:
+                        keep_box(corners, boxes_count, chosen, boxes, best)
                     chosen = chosen + 1
                     if not COUNT:
                         if total < room:
