@@ -189,6 +189,6 @@ def test_number_of_keys_that_only_a_run_knows(tmp_path, random, past):
     if past == 6:
         feed["last"], feed["total"] = np.array([6], np.int32), np.array([7], np.int32)
         with pytest.raises(
-            RuntimeError, match=r"'y' \(GroupQueryAttention\): index 6 is outside of an axis of 6 elements"
+            ValueError, match=r"'y_node' \(GroupQueryAttention\): index 6 is outside of an axis of 6 elements"
         ):
             model.run(feed)
