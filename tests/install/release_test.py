@@ -77,7 +77,8 @@ def use_python(python, bin_folder, scratch, cache):
 
 
 def own_libraries(names):
-    return {pathlib.PurePath(name).name for name in names if re.search(r"/libaipu_\w+\.so$", name)}
+    """Those that are found by name, in a folder of their own."""
+    return {pathlib.PurePath(name).name for name in names if re.search(r"/aipu/libaipu_\w+\.so$", name)}
 
 
 def check_wheel_is_whole(folder, wheel):
