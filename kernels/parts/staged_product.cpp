@@ -59,7 +59,9 @@ class Tiling {
     has_lines_ = plane.kernel == 1 && line.dilation == 1;
     if (plane.kernel == 1 && line.dilation == 1) height_out_ = line.out.constant().value_or(0);
     if (width_) width_ = std::max<int64_t>(*width_, 1);
-    if (width_) inner_end_ = (*width_ - 1) * axis_.stride + (axis_.kernel - 1) * axis_.dilation + 1 - shape_.right;
+    const int64_t reached = (width_.value_or(1) - 1) * axis_.stride + (axis_.kernel - 1) * axis_.dilation + 1;
+    has_further_columns_ = !width_ || axis_.in != Dim(reached);
+    if (width_) inner_end_ = reached - shape_.right;
   }
 
   std::optional<StagedProduct> best() {
@@ -285,11 +287,22 @@ class Tiling {
     return number(count) * (tiles_of_part * (tile + h * (1 + 2 * local)) + stored);
   }
 
-  // Whether lines of the border are left out: they are whole vectors of each block.
-  bool skips_lines() const {
-    const int64_t rest = shape_.group_in - (plan_.blocks - 1) * plan_.block;
-    return shape_.top + shape_.bottom > 0 && has_lines_ && plan_.taps > 1 && !plan_.runs.empty() &&
-           plan_.block % plan_.depth == 0 && rest % plan_.depth == 0;
+  // Whether lines of pixels are apart: they are whole vectors of each block.
+  bool lines_apart() const {
+    constexpr int64_t kMostSteps = 65536;  // so many that the template finds their line without a division
+    const int64_t rest = shape_.group_in - (plan_.blocks - 1) * plan_.block, steps = plan_.block / plan_.depth;
+    return has_lines_ && plan_.lines > 1 && plan_.taps > 1 && !plan_.runs.empty() && plan_.block % plan_.depth == 0 &&
+           rest % plan_.depth == 0 && plan_.lines * steps * steps < kMostSteps;
+  }
+  // Whether lines of the border are left out.
+  bool skips_lines() const { return shape_.top + shape_.bottom > 0 && lines_apart(); }
+  // Transfers of a block's pixels for a unit, and their rows.
+  int64_t copies_of_pixels() const {
+    const bool all = shape_.groups == 1 && plan_.blocks == 1;
+    return lines_apart() && (all || (plan_.is_row && !has_further_columns_)) ? 1 : plan_.unit_lines;
+  }
+  int64_t rows_of_pixels(int64_t span) const {
+    return lines_apart() && shape_.groups == 1 && plan_.blocks == 1 ? plan_.unit_lines : plan_.unit_lines * span;
   }
 
   // Of the lines of the windows, those that a run takes, all units together.
@@ -313,7 +326,7 @@ class Tiling {
       }
     }
     const double of_unit = number(plan_.blocks * plan_.parts);
-    const double copies = 1 + number(plan_.unit_lines) / number(plan_.parts) + copies_of_results() / of_unit;
+    const double copies = 1 + number(copies_of_pixels()) / number(plan_.parts) + copies_of_results() / of_unit;
     return cycles + kChunkTurn + costs_.commands.dma_setup * copies;
   }
 
@@ -363,8 +376,9 @@ class Tiling {
     }
     const double bytes = number(element_bytes_) * (number(x) / parts + number(w) * panels_of_unit) +
                          number((result_bytes_ + shape_.extra_bytes) * results) / steps_of_unit;
-    const double copies = number(plan_.unit_lines) / parts + 1 + copies_of_results() / steps_of_unit;
-    const double rows = number(plan_.unit_lines * span) / parts + 1 + number(plan_.rows * plan_.pixels) / steps_of_unit;
+    const double copies = number(copies_of_pixels()) / parts + 1 + copies_of_results() / steps_of_unit;
+    const double rows =
+        number(rows_of_pixels(span)) / parts + 1 + number(plan_.rows * plan_.pixels) / steps_of_unit;
     const double transfer =
         std::max(figures.transfer_cycles(copies, rows, bytes), bytes * tecs / figures.global_bytes_per_cycle);
     const double full = compute(plan_.pixels);
@@ -389,6 +403,7 @@ class Tiling {
     compute_ = full;
     transfer_ = transfer;
     best_ = plan_;
+    best_.lines_apart = lines_apart();
     best_.skips_lines = skips_lines();
     const int64_t rest = shape_.group_in - (plan_.blocks - 1) * plan_.block;
     best_.masked = is_floating(shape_.element) &&
@@ -414,6 +429,7 @@ class Tiling {
   int64_t element_bytes_ = 1, result_bytes_ = 1, height_ = 1;
   // Along the height of images; results only where the windows of several rows may lie side by side.
   int64_t line_stride_ = 1, line_kernel_ = 1, height_out_ = 0;
+  bool has_further_columns_ = true;  // than a row's windows reach
   bool has_lines_ = false;  // windows are planes whose lines follow each other
   int64_t inner_end_ = 0;   // of the columns of pixels under a row of results, where their border begins
   std::optional<int64_t> width_, rows_;
@@ -590,6 +606,7 @@ void bind_runs(const StagedProduct& plan, dsl::TemplateParams* params) {
   params->set("IS_ROW", plan.is_row)
       .set("LEFT", plan.inner.left)
       .set("END", plan.inner.end)
+      .set("LINES_APART", plan.lines_apart)
       .set("SKIPS", plan.skips_lines);
 }
 

@@ -71,6 +71,7 @@ struct StagedProduct {
   int64_t unit_lines = 1;            // of the windows of a unit's rows
   int w_buffers = 2;                 // for weights; 1 where those of a panel stay
   bool masked = false;               // depths end within a vector
+  bool lines_apart = false;          // of pixels: each line of a unit follows the one before
   bool skips_lines = false;          // of the border
   int64_t pool_bytes = 0;            // of local memory
   // Elements of a buffer.

@@ -6,7 +6,8 @@ g * ICg + ic] * w[...])); padding is part of x. A matrix product is a 1x1 convol
 
 Lanes are the depth of the product: a vector of x times a vector of one column's weights, which takes no broadcasts;
 the lanes of a sum are added at the end. DMA lays the pixels of a row out so that what one column of pixels has under
-all lines of the window (kd, kh) lies side by side, and with it, from column to column, the whole window.
+all lines of the window (kd, kh) lies side by side, and with it, from column to column, the whole window; or, with
+LINES_APART, line after line as they are in memory, which takes one transfer.
 
 A unit of a TEC is a segment of some rows of results times a panel of columns. It takes blocks of channels one after the
 other; of a block the pixels come once, all lines of the rows' windows, and the weights in `parts` of the panel's
@@ -24,6 +25,8 @@ Parameters bound by kernels/parts/staged_product.cpp:
                none: segments are cut into HEIGHTS when running
   IS_ROW       a segment is a whole row; otherwise only the first one has a left side, and the last one a right side
   LEFT, END    columns of pixels of a row that are no border (staged_tiles.py)
+  LINES_APART  units are alike, windows are planes, and channels of a block are whole vectors, which a tile's depth takes
+               line by line
   SKIPS, TOP, BOTTOM  whether lines of the border are left out, and how many there are above and below
   TEXTS        register tiles that differ
   STRIDE, DILATION  of pixels and taps within a tile, in columns of pixels; with TAPS = 1 both are 1, as the pitch of
@@ -74,7 +77,18 @@ def fetch_pixels(stage, number, target, x, offset, span, channels, geometry: Geo
     """Starts bringing `channels` channels of the columns of pixels under a segment in, all lines of the windows."""
     depth, height = geometry.depth, geometry.height
     line_pitch = geometry.width.image * geometry.channels
-    if blocks.lines == 1 and channels == geometry.channels:
+    if LINES_APART:
+        source = x + offset
+        if channels == geometry.channels:
+            copy(stage, number, False, target, source, span * channels, line_pitch, blocks.unit_lines, span * channels)
+        elif span == geometry.width.image:
+            columns = span * blocks.unit_lines
+            copy(stage, number, False, target, source, channels, geometry.channels, columns, channels)
+        else:
+            for line in range(blocks.unit_lines):
+                own, place = source + line * line_pitch, target + line * span * channels
+                copy(stage, number, False, place, own, channels, geometry.channels, span, channels)
+    elif blocks.lines == 1 and channels == geometry.channels:
         copy(stage, number, False, target, x + offset, span * channels, span * channels, 1, span * channels)
     elif ROWS > 1:
         for line in range(blocks.unit_lines):
@@ -166,6 +180,11 @@ def tiles_of_run(
         add_tiles(height, split, left, end, count, tiles, x, w, sums + at * VL, tile_pitch, way, is_first)
 
 
+def line_turn(steps):
+    """Multiplied by a step's number it has that of its line above its lower 16 bits: 1 / steps, rounded up."""
+    return 65536 // S.max(steps, 1) + 1
+
+
 def stored_tiles(height):
     """How many tiles of that height a unit's results are finished in: as many of the highest ones as there are."""
     pixels = ROWS * RUN_PIXELS
@@ -255,6 +274,17 @@ def staged_product(
     w_number = S.i32(-1)
     cut = S.i32(-1)
     row_pitch = width.result * ldc
+    group = S.i32(0)
+    alike = S.meta_var(len(RUNS) > 0)
+    if alike:
+        pixels = S.i32(segment)
+        span = (segment - 1) * width.stride + (width.kernel - 1) * width.dilation + 1
+    line_steps_of_block, last_line_steps, turn_of_block, last_turn = S.i32(0), S.i32(0), S.i32(0), S.i32(0)
+    if LINES_APART:
+        line_steps_of_block, last_line_steps = blocks.channels // DEPTH, last_channels // DEPTH
+        turn_of_block, last_turn = line_turn(line_steps_of_block), line_turn(last_line_steps)
+    # Of the lines under a unit's last row those below the image, less what its first row is further down than row 0.
+    below_first = BOTTOM - (geometry.height.result - ROWS) * geometry.height.stride
     for step in range(total + 1):
         # What came in the last step is computed in this one.
         own_panel, own_offset, own_n, own_columns = S.i32(panel), S.i32(row_offset), S.i32(n), S.i32(columns)
@@ -290,19 +320,20 @@ def staged_product(
             is_new = step == 0 or panel != unit_panel
             if block == 0 and part == 0:
                 begin = unit_segment * segment
-                panel = S.i32(unit_panel)
-                group = S.i32(0)
-                if groups.count > 1:
-                    group = panel // panels
+                if is_new:
+                    panel = S.i32(unit_panel)
+                    if groups.count > 1:
+                        group = panel // panels
+                    columns = groups.result - (panel - group * panels) * panel_columns
+                    n = (group + 1) * groups.result - columns
+                    vectors = S.min(blocks.vectors, S.ceildiv(columns, VL))
                 line = (row_image * geometry.depth.image + row_depth * geometry.depth.stride) * geometry.height.image
                 pixel = (line + row_height * geometry.height.stride) * width.image + begin * width.stride
                 image_at = pixel * geometry.channels + group * groups.image
-                pixels = S.min(segment, width.result - begin)
-                span = (pixels - 1) * width.stride + (width.kernel - 1) * width.dilation + 1
                 row_offset = (number * ROWS * width.result + begin) * ldc
-                columns = groups.result - (panel - group * panels) * panel_columns
-                n = (group + 1) * groups.result - columns
-                vectors = S.min(blocks.vectors, S.ceildiv(columns, VL))
+                if not alike:
+                    pixels = S.min(segment, width.result - begin)
+                    span = (pixels - 1) * width.stride + (width.kernel - 1) * width.dilation + 1
                 # Tiles of equal height, or of two that differ by one.
                 if len(RUNS) == 0:
                     if pixels != cut:
@@ -376,11 +407,11 @@ def staged_product(
                             lane_mask = S.tail_mask(S.min(own_columns - v * VL, VL), VL)
                             value = S.vload(extras[e] + (own_n + v * VL), mask=lane_mask, lanes=VL)
                             S.vstore(value, own_extras[e] + v * VL)
-            channels = S.i32(blocks.channels)
-            steps = S.i32(steps_of_block)
+            channels, steps = S.i32(blocks.channels), S.i32(steps_of_block)
+            line_steps, turn = S.i32(line_steps_of_block), S.i32(turn_of_block)
             if own_block == blocks.count - 1:
-                channels = last_channels
-                steps = last_steps
+                channels, steps = S.i32(last_channels), S.i32(last_steps)
+                line_steps, turn = S.i32(last_line_steps), S.i32(last_turn)
             weights_of_tile = steps * STEP
             is_first = S.i32(0)
             if own_block == 0:
@@ -392,10 +423,12 @@ def staged_product(
                     rest = S.i32(0)
                 else:
                     steps = steps - 1
-            column_pitch = blocks.unit_lines * channels
+            of_line = span * channels if LINES_APART else S.i32(channels)
+            column_pitch = S.i32(channels) if LINES_APART else blocks.unit_lines * channels
             pitch = column_pitch if TAPS > 1 else column_pitch * width.stride
             pixel_pitch = column_pitch * width.stride
-            line_pitch = geometry.height.stride * channels
+            line_pitch = geometry.height.stride * of_line
+            next_line = of_line - channels
             w_tile = tile_of(ws, own_w, 0)
             x_tile = tile_of(xs, own_x, 0)
             tile_pitch = ROWS * segment * VL
@@ -406,6 +439,8 @@ def staged_product(
                 for e in range(N_EXTRA)
             ]
             pixel = S.i32(0)
+            above = TOP - own_height * geometry.height.stride
+            below = own_height * geometry.height.stride + below_first
             if len(RUNS) > 0:
                 for k in S.unroll(len(RUNS)):
                     height = S.meta_var(RUNS[k][0])
@@ -413,23 +448,20 @@ def staged_product(
                     at = S.meta_var(RUNS[k][3])
                     row, column = S.meta_var(at // RUN_PIXELS), S.meta_var(at % RUN_PIXELS)
                     next_row = line_pitch - column * pixel_pitch
-                    run_steps, run_weights = S.i32(steps), w_tile
                     pixels_there = x_tile + (column * pixel_pitch + row * line_pitch)
+                    run_steps, run_weights = S.i32(steps), w_tile
                     if SKIPS and (RUNS[k][6] + RUNS[k][7] > 0):
                         # Of a tile in two rows the lines that neither takes.
                         last_row = S.meta_var(row if split == 0 else row + 1)
-                        line = own_height * geometry.height.stride
-                        skipped, taken = S.i32(0), S.i32(blocks.lines)
+                        skipped, missing = S.i32(0), S.i32(0)
                         if RUNS[k][6] > 0:
-                            skipped = S.max(TOP - (line + last_row * geometry.height.stride), 0)
+                            skipped = S.max(above - last_row * geometry.height.stride, 0)
                         if RUNS[k][7] > 0:
-                            inner_lines = (geometry.height.result - 1) * geometry.height.stride + blocks.lines - BOTTOM
-                            taken = S.min(taken, inner_lines - (line + row * geometry.height.stride))
-                        line_steps = channels // DEPTH
-                        run_steps = S.max(taken - skipped, 0) * line_steps
+                            missing = S.max(below - (ROWS - 1 - row) * geometry.height.stride, 0)
+                        run_steps = S.max(blocks.lines - skipped - missing, 0) * line_steps
                         run_weights = w_tile + skipped * line_steps * STEP
-                        pixels_there = pixels_there + skipped * channels
-                    way = Way(pitch, pixel_pitch, next_row, run_steps, rest, weights_of_tile)
+                        pixels_there = pixels_there + skipped * of_line
+                    way = Way(pitch, pixel_pitch, next_row, run_steps, rest, weights_of_tile, turn, next_line)
                     left, end = S.meta_var(RUNS[k][4]), S.meta_var(RUNS[k][5])
                     inner = S.meta_var(IS_ROW or (left == 0 and end == NEXT_ROW))
                     if inner:
@@ -519,7 +551,7 @@ def staged_product(
                             pixel = pixel + tiles * height
                 pixel = S.i32(RUN_PIXELS)
             else:
-                way = Way(pitch, pixel_pitch, S.i32(0), steps, rest, weights_of_tile)
+                way = Way(pitch, pixel_pitch, S.i32(0), steps, rest, weights_of_tile, turn, next_line)
                 for h in S.unroll(len(HEIGHTS)):
                     count = S.i32(0)
                     if own_low == HEIGHTS[h]:

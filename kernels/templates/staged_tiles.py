@@ -42,7 +42,8 @@ class Place:
 class Way:
     """Through the operands of a block: from one column of pixels to the next, from one pixel to the next, from the
     first pixel of a tile to the start of the next row, and from tile to tile of columns; of its depth `steps` whole
-    vectors and `rest` elements.
+    vectors and `rest` elements. With LINES_APART a line ends where `turn` (line_turn() in staged_product.py) says, and
+    the next one is `next_line` elements further.
     """
 
     pitch: S.i32
@@ -51,6 +52,8 @@ class Way:
     steps: S.i32
     rest: S.i32
     weights_of_tile: S.i32
+    turn: S.i32
+    next_line: S.i32
 
 
 def column_under(pixel, tap, split):
@@ -140,17 +143,20 @@ def add_product(acc, pixel, column, left, right):
     acc[i] = S.fma(acc[i], left, right) if X == "float32" else S.vqdpa(acc[i], left, right)
 
 
-def multiply(height, split, columns, acc, rows, w, steps, rest):
-    """The products of a block: `steps` whole vectors of its depth, and `rest` elements."""
+def multiply(height, split, columns, acc, rows, w, way: Way):
+    """The products of a block."""
     weights = w
     at = S.i32(0)
-    for _ in range(steps):
+    for step in range(way.steps):
+        if LINES_APART:
+            at = step * DEPTH + (step * way.turn >> 16) * way.next_line
         multiply_step(height, split, columns, acc, rows, at, weights, None)
         weights = weights + STEP
-        at = at + DEPTH
+        if not LINES_APART:
+            at = at + DEPTH
     if MASKED:
-        if rest > 0:
-            multiply_step(height, split, columns, acc, rows, at, weights, S.tail_mask(rest, DEPTH))
+        if way.rest > 0:
+            multiply_step(height, split, columns, acc, rows, at, weights, S.tail_mask(way.rest, DEPTH))
 
 
 def folded(vectors, count, is_raw):
@@ -182,7 +188,7 @@ def multiply_tile(height, split, columns, acc, zero, rows, w, way: Way):
     """Vector i: the sums of pixel i by COLUMNS columns, folded."""
     for i in S.unroll(height * COLUMNS):
         acc[i] = zero
-    multiply(height, split, columns, acc, rows, w, way.steps, way.rest)
+    multiply(height, split, columns, acc, rows, w, way)
     return [folded([acc[i * COLUMNS + c] for c in range(COLUMNS)], COLUMNS, True) for i in range(height)]
 
 
