@@ -1,5 +1,5 @@
 // Convolutions and matrix products through the local memory of TECs: templates/staged_product.py, and how large its
-// tiles are.
+// tiles are (staged_tiling.cpp).
 #pragma once
 
 #include <optional>
@@ -51,6 +51,9 @@ struct PixelRun {
   InnerColumns inner;  // of the row that a tile begins in
   bool top = false, bottom = false;
 };
+
+// For each operand in local memory.
+inline constexpr int kStagedProductBuffers = 2;
 
 struct StagedProduct {
   int lanes = 8;                     // of 32 bits

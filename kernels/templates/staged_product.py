@@ -25,7 +25,7 @@ Parameters bound by kernels/parts/staged_product.cpp:
                none: segments are cut into HEIGHTS when running
   IS_ROW       a segment is a whole row; otherwise only the first one has a left side, and the last one a right side
   LEFT, END    columns of pixels of a row that are no border (staged_tiles.py)
-  LINES_APART  units are alike, windows are planes, and channels of a block are whole vectors, which a tile's depth takes
+  LINES_APART  units are alike, windows are planes, and channels of a block are whole vectors: the depth goes
                line by line
   SKIPS, TOP, BOTTOM  whether lines of the border are left out, and how many there are above and below
   TEXTS        register tiles that differ
