@@ -73,6 +73,15 @@ std::string_view conversion(DType dtype) {
   return "none";
 }
 
+// Rows of a few elements are not worth the masks of a register that is much wider: a CPU has narrower ones.
+int lanes_for(const tir::Target& target, int bits, const Dim& row) {
+  int lanes = std::max(2, target.lanes(bits));
+  constexpr int kNarrowest = 128;
+  const auto extent = row.constant();
+  while (target.codegen == "native_c" && extent && lanes * bits > kNarrowest && 2 * *extent <= lanes) lanes /= 2;
+  return lanes;
+}
+
 // Of the operands that go through local memory: those whose innermost dimension is contiguous, as is_staged() in
 // elementwise_staged.py.
 MapStaging staging_of(const SetupContext& context, const StridedMap& map, int lanes) {
@@ -163,7 +172,7 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
   dsl::CapturedList number_types;
   for (const FusedExpression::Number& number : map.numbers) number_types.push_back(number_type(number));
 
-  const int lanes = std::max(2, context.target().lanes(widest_bits));
+  const int lanes = lanes_for(context.target(), widest_bits, map.dims.empty() ? Dim(1) : map.dims.back());
   const MapStaging staging = staging_of(context, map, lanes);
   dsl::TemplateParams params;
   params.set("number_types", dsl::Captured{std::move(number_types)})

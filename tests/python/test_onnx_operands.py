@@ -496,6 +496,21 @@ def test_windows_have_the_length_of_frames(tmp_path, random):
         family.check(tmp_path)
 
 
+def test_every_second_element(tmp_path, random):
+    """Of rows that end where vectors do, within one and behind one; and rows shorter than a register."""
+    family = Family(opset=18)
+    for dtype in (np.float16, np.float32, np.float64, np.int8, np.int16, np.int64):
+        for length in (7, 127, 128, 130):
+            x = (random.standard_normal((3, length)) * 100).astype(dtype)
+            for first in (0, 1):
+                operands = [x, np.array([first]), np.array([1 << 40]), np.array([1]), np.array([2])]
+                family.add("Slice", operands, x[:, first::2], constants=[1, 2, 3, 4], tolerance=0)
+        pixels = (random.standard_normal((6, 10, 3)) * 100).astype(dtype)
+        operands = [pixels, np.array([1]), np.array([1 << 40]), np.array([1]), np.array([2])]
+        family.add("Slice", operands, pixels[:, 1::2], constants=[1, 2, 3, 4], tolerance=0)
+    family.check(tmp_path)
+
+
 def test_more_operands_than_a_kernel_has(tmp_path, random, interpreted):
     """IsolationForest and AdaBoost add up as many as they have trees."""
     family = Family(opset=18)
