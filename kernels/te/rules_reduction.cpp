@@ -240,6 +240,11 @@ Status copy_reads(Schedule& schedule, const StagePtr& reader, const std::vector<
       AIPU_RETURN_IF_ERROR(producer->compute_at(parent, loop));
       continue;
     }
+    const std::vector<Tensor> inputs = tensors_read(*reader->op);
+    const auto is_it = [&](const Tensor& t) {
+      return t.value_index == tensor.value_index && schedule.find(t.op.get())->op == tensor.op;
+    };
+    if (std::none_of(inputs.begin(), inputs.end(), is_it)) continue;  // what is inlined reads it
     AIPU_ASSIGN_OR_RETURN(const Tensor copy, schedule.cache_read(tensor, scope, {reader->op}));
     const StagePtr stage = schedule.find(copy.op.get());
     AIPU_RETURN_IF_ERROR(stage->compute_at(parent, loop));
@@ -552,7 +557,7 @@ Result<std::set<const Stage*>> schedule_rows(Schedule& schedule, Machine machine
   if (rows == 0) return none;
   for (const StagePtr& member : members) {
     const Compute& compute = *member->op->compute();
-    if (!compute.reduce_axis.empty() && compute.axis.size() > rows) return none;
+    if (!compute.reduce_axis.empty() && elements_of(behind(compute.axis, rows)) != 1) return none;
   }
   return schedule_members(schedule, out, members, rows, bodies, machine, knobs);
 }
