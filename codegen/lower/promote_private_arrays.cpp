@@ -134,15 +134,20 @@ class Promote : public Mutator {
   std::vector<Stmt> pending_;
 };
 
-// A vector of an array's elements that a load or a store names: without a mask, at a constant place.
+// A vector of an array's elements that a load or a store names: one after the other, without a mask, at a constant
+// place.
 struct VectorAccess {
   const Var* array = nullptr;
   int64_t first = 0;
   Type type;
 };
 
-std::optional<VectorAccess> vector_access(const IntrinsicCall& call, const Expr& pointer, Type type) {
+std::optional<VectorAccess> vector_access(const IntrinsicCall& call, size_t at_pointer, Type type) {
   if (call.mask || call.pass_through || type.is_scalar()) return std::nullopt;
+  const size_t at_stride = at_pointer + 1;
+  if (call.args.size() > at_stride && (call.args.size() > at_stride + 1 || as_int(call.args[at_stride]) != 1))
+    return std::nullopt;
+  const Expr& pointer = call.args[at_pointer];
   if (const auto* ref = pointer->as<VarRef>()) return VectorAccess{ref->var.get(), 0, type};
   const auto* sum = pointer->as<Binary>();
   if (sum == nullptr || sum->op != BinaryOp::kAdd) return std::nullopt;
@@ -155,7 +160,7 @@ std::optional<VectorAccess> vector_access(const IntrinsicCall& call, const Expr&
 std::optional<VectorAccess> loaded_vector(const Expr& expr) {
   const auto* call = expr->as<IntrinsicCall>();
   if (call == nullptr || call->intrinsic->name != "vload") return std::nullopt;
-  return vector_access(*call, call->args[0], expr->type);
+  return vector_access(*call, 0, expr->type);
 }
 
 // A store's vector, and the value that it gets.
@@ -163,7 +168,7 @@ std::optional<std::pair<VectorAccess, Expr>> stored_vector(const Stmt& stmt) {
   const auto* evaluate = stmt->as<Evaluate>();
   const auto* call = evaluate == nullptr ? nullptr : evaluate->value->as<IntrinsicCall>();
   if (call == nullptr || call->intrinsic->name != "vstore") return std::nullopt;
-  const auto access = vector_access(*call, call->args[1], call->args[0]->type);
+  const auto access = vector_access(*call, 1, call->args[0]->type);
   if (!access) return std::nullopt;
   return std::pair(*access, call->args[0]);
 }

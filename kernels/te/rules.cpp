@@ -27,6 +27,13 @@ bool is_costly(const Operation& op) {
   return calls;
 }
 
+// A choice between elements and something else, which rows of it can do without (padding.h).
+bool is_padding(const Operation& op) {
+  const Compute& compute = *op.compute();
+  const Call* choice = compute.body.size() == 1 ? compute.body.front()->as<Call>() : nullptr;
+  return choice != nullptr && choice->name == "if_then_else";
+}
+
 bool divides(const Operation& op) {
   bool found = false;
   walk(op.compute()->body.front(), [&](const Expr& e) {
@@ -69,7 +76,7 @@ Status inline_producers(const Schedule& schedule) {
       const Compute* compute = consumer->compute();
       again = again || (compute != nullptr && compute->axis.size() > op.compute()->axis.size());
     }
-    const bool costly = is_costly(op) || (again && divides(op));
+    const bool costly = is_costly(op) || (again && divides(op)) || (reduced && is_padding(op));
     if (whole || costly || (!reads_its_own_place(op) && (consumers.size() != 1 || reduced))) continue;
     AIPU_RETURN_IF_ERROR(stage->compute_inline());
   }
@@ -83,10 +90,7 @@ IterVarPtr thread(const std::string& tag) {
 // Deals a nest of data loops out to the threads, and makes vectors of the innermost one.
 Status spread(Stage& stage, const std::vector<IterVarPtr>& axes, Machine machine, const Knobs& knobs) {
   if (axes.empty()) return {};
-  const Compute& compute = *stage.op->compute();
-  const Call* choice = compute.body.size() == 1 ? compute.body.front()->as<Call>() : nullptr;
-  if (machine != Machine::kGpu && axes.size() > 1 && choice != nullptr && choice->name == "if_then_else") {
-    // Padding: rows, whose middle is a copy.
+  if (machine != Machine::kGpu && axes.size() > 1 && is_padding(*stage.op)) {
     AIPU_ASSIGN_OR_RETURN(const IterVarPtr rows, stage.fuse_all({axes.begin(), axes.end() - 1}));
     return stage.annotate(rows, IterKind::kParallelized);
   }

@@ -246,6 +246,31 @@ TEST(Lower, TilesBecomeVariables) {
   EXPECT_NE(print_module(*no_fma).find("set acc0#4 = (acc0#4 + (S.vload"), std::string::npos) << print_module(*no_fma);
 }
 
+constexpr const char* kVectorTile = R"(func tile(x#0: global float32*, y#1: global float32*) -> void {
+  alloc acc#2: private float32* [16]
+  for unrolled i#3: int32 = 0 to 2 step 1 {
+    eval S.vstore<void>(S.vload<float32x8>((x#0 + (i#3 * 8)), 1, .lanes=8), (acc#2 + (i#3 * 8)), 1)
+  }
+  eval S.vstore<void>(S.vload<float32x8>((acc#2 + 8), STRIDE, .lanes=8), y#1, 1)
+}
+)";
+
+TEST(Lower, VectorsOfATileBecomeVariables) {
+  const auto with_stride = [](const std::string& stride) {
+    std::string text = kVectorTile;
+    return text.replace(text.find("STRIDE"), 6, stride);
+  };
+  const auto has_array = [](const std::string& text) {
+    const Result<Module> lowered = lower(parsed(text), machine(256));
+    EXPECT_TRUE(lowered.ok()) << lowered.status().message();
+    return lowered.ok() && print_module(*lowered).find("alloc") != std::string::npos;
+  };
+  EXPECT_FALSE(has_array(with_stride("1")));
+  EXPECT_TRUE(has_array(with_stride("2")));  // lanes of two vectors
+  std::string across = with_stride("1");
+  EXPECT_TRUE(has_array(across.replace(across.find("acc#2 + 8)"), 10, "acc#2 + 4)")));
+}
+
 TEST(Lower, TecLoopsAreGuarded) {
   expect_lowered(R"(func f(x#0: global int32*) -> void {
   for tec t#1: int32 = 0 to 3 step 1 { store x#0[t#1] = t#1 }

@@ -1,8 +1,8 @@
 """``with transform.PassContext(config={...}):``, for programs that are written for it.
 
 What the known keys choose is how fast a function is or how its loops look, never what it computes: they are accepted,
-and our lowering decides by itself. With ``tir.instrument_bound_checkers`` what is built for this CPU is interpreted, which
-checks every access. Those that ask for something that there would have to be are refused.
+and our lowering decides by itself. With ``tir.instrument_bound_checkers`` what is built for this CPU is interpreted,
+which checks every access. Those that ask for something that there would have to be are refused.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 
     tests/bench/python/te_rules.py                  # seconds on this CPU
     tests/bench/python/te_rules.py --cycles         # cycles of X2_1204 by its timing model, smaller shapes
-    tests/bench/python/te_rules.py --tune 12        # what aipu.autotune finds with that many trials, too
     tests/bench/python/te_rules.py --tvm PYTHON     # and TVM of another Python: default schedules of create_prim_func
     tests/bench/python/te_rules.py [...] NAME...    # these operators alone
 
@@ -13,6 +12,7 @@ Needs the packages onnx and numpy, and PYTHONPATH=build/release/python. Sides ru
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -135,7 +135,7 @@ def measure_tvm(names):
     import tvm
     from tvm import te
 
-    target = tvm.target.Target("llvm")
+    target = tvm.target.Target({"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu()})
     for name in names:
         shapes = SHAPES[name][0]
         tensors = expression(name, shapes, te)
@@ -198,16 +198,10 @@ class Case:
         rules = self.function.executor.profile(*values)
         return session.cycles, rules, session.cycles / rules
 
-    def tuned(self, trials, folder):
-        log = f"{folder}/{self.name}.jsonl"
-        found = self.aipu.autotune(self.tensors, self.target, trials=trials, log=log)
-        return found
-
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cycles", action="store_true")
-    parser.add_argument("--tune", type=int, default=0)
     parser.add_argument("--tvm", default="")
     parser.add_argument("--as-tvm", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("names", nargs="*")
@@ -217,10 +211,11 @@ def main():
         return measure_tvm(names)
     tvm = beside_tvm(options.tvm, names) if options.tvm else {}
     unit = "cycles" if options.cycles else "us"
-    more = " TVM | aipu / TVM | compilation s | TVM's |" if tvm else ""
+    more = " TVM | TVM / te | compilation s | TVM's |" if tvm else ""
     print(f"| operator | template {unit} | te by rules | template / te |{more}")
     print("| -- | -: | -: | -: |" + " -: | -: | -: | -: |" * bool(tvm))
     with tempfile.TemporaryDirectory() as folder:
+        os.environ["AIPU_CACHE_DIR"] = f"{folder}/cache"  # so that everything is compiled
         for name in names:
             case = Case(name, "X2_1204" if options.cycles else "host", options.cycles, folder)
             case.check()

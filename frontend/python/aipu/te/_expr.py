@@ -471,7 +471,7 @@ class _AttributeView(_View):
 AttrStmt = _AttributeView(
     "AttrStmt",
     (),
-    {"nodes": ("AttrStmt",), "base": Stmt, "__new__": lambda _, node, key, value, body: _attribute(node, key, value, body)},
+    {"nodes": ("AttrStmt",), "base": Stmt, "__new__": lambda _, *parts: _attribute(*parts)},
 )
 
 
