@@ -1,6 +1,6 @@
 // hold_bfloats: where the target multiplies no bfloat16 numbers faster than float32 ones, products of bfloat16 and what
-// lies between them hold float32 numbers, and what a product reads is rounded to bfloat16 where it is made. The products
-// are those of the same numbers, by kernels that need not widen each of them every time they read it.
+// lies between them hold float32 numbers, and what a product reads is rounded to bfloat16 where it is made. The
+// products are those of the same numbers, by kernels that need not widen each of them every time they read it.
 //
 //   x ─ Cast{bfloat16} ─ Conv(w) ─ Relu ─ Conv(v) ─ Cast{float32} ─ y        w, v: bfloat16
 //     =>  x ─ round ─ Conv(w') ─ Relu ─ round ─ Conv(v') ─ y                 w', v' = w, v as float32

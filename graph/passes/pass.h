@@ -36,6 +36,8 @@ struct PassContext {
   bool widens_halves = false;
   // Whether kernels multiply bfloat16 numbers no faster than float32 ones.
   bool holds_bfloats = false;
+  // Whether convolutions are fastest where the lines and columns that they meet follow each other.
+  bool splits_dilations = false;
   // Of lower_precision, what products multiply (float32, bfloat16, float16): the first rule that fits a node decides,
   // `precision` where none does.
   DType precision = DType::kF32;

@@ -136,6 +136,10 @@ TEST(Kernels, ConvolutionsOfNetworks) {
                           {1, 5, 11, 4, 2, 30, 43, 1, 1},
                           {2, 8, 5, 1, 2, 4, 3, 1, 1},
                           {6, 3, 3, 3, 1, 6, 70, 1, 1},
+                          // Sub-lattices by themselves, where the dilation is the padding and divides the extents.
+                          {33, 40, 3, 1, 2, 8, 14, 1, 2},
+                          {32, 35, 3, 1, 4, 16, 12, 1, 4},
+                          {40, 32, 3, 1, 3, 9, 10, 1, 3},
                           // Two short rows of pixels at a time: odd and even numbers of rows, strides, dilations,
                           // groups, rows outside.
                           {20, 33, 3, 2, 1, 13, 13, 1, 1},

@@ -3,6 +3,7 @@
 #   tests/bench/compare/compare.sh                                 # everything: about half an hour
 #   tests/bench/compare/compare.sh --models resnet50,bert2 --batches 1 --threads 2
 #   tests/bench/compare/compare.sh --before /path/to/other/build/release    # two builds of aipu: versions.py
+#   tests/bench/compare/compare.sh --precisions fp32,bf16,int8              # beside OpenVINO too: precisions.py
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../.." && pwd)
@@ -20,5 +21,9 @@ done
 script=compare.py
 for option in "$@"; do
   [[ $option == --before* ]] && script=versions.py
+  [[ $option == --precisions* ]] && script=precisions.py
 done
+if [ $script = precisions.py ] && ! "$venv/bin/python" -c 'import onnx, openvino' 2>/dev/null; then
+  "$venv/bin/pip" install --quiet --upgrade onnx openvino
+fi
 exec "$venv/bin/python" "$here/$script" --build "$build" --work "$work/models" "$@"
