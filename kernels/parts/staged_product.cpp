@@ -377,8 +377,7 @@ class Tiling {
     const double bytes = number(element_bytes_) * (number(x) / parts + number(w) * panels_of_unit) +
                          number((result_bytes_ + shape_.extra_bytes) * results) / steps_of_unit;
     const double copies = number(copies_of_pixels()) / parts + 1 + copies_of_results() / steps_of_unit;
-    const double rows =
-        number(rows_of_pixels(span)) / parts + 1 + number(plan_.rows * plan_.pixels) / steps_of_unit;
+    const double rows = number(rows_of_pixels(span)) / parts + 1 + number(plan_.rows * plan_.pixels) / steps_of_unit;
     const double transfer =
         std::max(figures.transfer_cycles(copies, rows, bytes), bytes * tecs / figures.global_bytes_per_cycle);
     const double full = compute(plan_.pixels);
@@ -430,8 +429,8 @@ class Tiling {
   // Along the height of images; results only where the windows of several rows may lie side by side.
   int64_t line_stride_ = 1, line_kernel_ = 1, height_out_ = 0;
   bool has_further_columns_ = true;  // than a row's windows reach
-  bool has_lines_ = false;  // windows are planes whose lines follow each other
-  int64_t inner_end_ = 0;   // of the columns of pixels under a row of results, where their border begins
+  bool has_lines_ = false;           // windows are planes whose lines follow each other
+  int64_t inner_end_ = 0;            // of the columns of pixels under a row of results, where their border begins
   std::optional<int64_t> width_, rows_;
   double best_cycles_ = -1, compute_ = 0, transfer_ = 0;
 };
@@ -526,8 +525,9 @@ void describe_border(const SpatialGeometry& padded, ProductShape* shape) {
   if (plane.kernel > 1 || has_padding({padded.batch, padded.channels, padded.out_channels, {plane, {}, {}}})) return;
   // Of a bottom or right side what no window reaches does not count.
   const auto beyond = [](const SpatialAxis& axis) -> int64_t {
-    const auto last = ((axis.out - 1) * Dim(axis.stride) + (axis.kernel - 1) * axis.dilation + 1 - axis.pad_begin - axis.in)
-                          .constant();
+    const auto last =
+        ((axis.out - 1) * Dim(axis.stride) + (axis.kernel - 1) * axis.dilation + 1 - axis.pad_begin - axis.in)
+            .constant();
     return last ? std::max<int64_t>(0, *last) : 0;
   };
   shape->top = line.pad_begin.constant_or(0);

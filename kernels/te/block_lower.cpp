@@ -148,8 +148,12 @@ class BlockWriter {
       const auto found = memory_.find({&loop, i});
       if (found == memory_.end()) continue;
       for (const Memory& m : found->second)
-        all = make_stmt(Realize{m.buffer->tensor.op, in_values(m.region), m.buffer->scope, {}, std::move(all),
-                               m.buffer->tensor.value_index});
+        all = make_stmt(Realize{m.buffer->tensor.op,
+                                in_values(m.region),
+                                m.buffer->scope,
+                                {},
+                                std::move(all),
+                                m.buffer->tensor.value_index});
     }
     return all;
   }

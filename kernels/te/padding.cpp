@@ -47,8 +47,8 @@ class Padding {
     Stmt parts = sequence({part(*store, number(0), low_, outside), part(*store, low_, sub(high_, low_), inside),
                            part(*store, high_, sub(loop_.extent, high_), outside)});
     if (!fixed) return parts;
-    return sequence({make_stmt(If{fixed, parts}),
-                     make_stmt(If{make_not(fixed), part(*store, number(0), loop_.extent, outside)})});
+    return sequence(
+        {make_stmt(If{fixed, parts}), make_stmt(If{make_not(fixed), part(*store, number(0), loop_.extent, outside)})});
   }
 
  private:

@@ -114,7 +114,8 @@ Result<std::vector<StagePtr>> sum_by_vectors(Schedule& schedule, const StagePtr&
   int64_t factor = lanes * kVectors;  // with a mask where it does not divide the extent, and nothing near it does
   for (const int64_t width : {lanes, lanes / 2}) {
     bool fits = !extent;
-    for (int64_t f = lanes * (kVectors + 1) / width * width; extent && width > 1 && f >= lanes * 2 && !fits; f -= width) {
+    for (int64_t f = lanes * (kVectors + 1) / width * width; extent && width > 1 && f >= lanes * 2 && !fits;
+         f -= width) {
       if (*extent % f != 0) continue;
       fits = true;
       factor = f;
@@ -231,8 +232,8 @@ bool is_of_one(const Schedule& schedule, const Stage& producer) {
 
 // What a reduction reads, copied to memory of its own where a loop of another stage begins: in the order in which it is
 // used, and near.
-Status copy_reads(Schedule& schedule, const StagePtr& reader, const std::vector<Tensor>& tensors, const StagePtr& parent,
-                  const IterVarPtr& loop, Machine machine, int64_t lanes) {
+Status copy_reads(Schedule& schedule, const StagePtr& reader, const std::vector<Tensor>& tensors,
+                  const StagePtr& parent, const IterVarPtr& loop, Machine machine, int64_t lanes) {
   for (const Tensor& tensor : tensors) {
     const std::string scope = machine == Machine::kCompass ? "lsram" : "local";
     if (const StagePtr producer = schedule.find(tensor.op.get()); is_of_one(schedule, *producer)) {
@@ -367,8 +368,7 @@ Result<std::set<const Stage*>> sum_by_tiles(Schedule& schedule, const StagePtr& 
   AIPU_RETURN_IF_ERROR(sums.annotate(vectors.second, IterKind::kVectorized));
   if (in_panels || machine == Machine::kCompass) {
     const Copies copies = worth_copying(schedule, before, body, at, size, machine);
-    AIPU_RETURN_IF_ERROR(
-        copy_reads(schedule, tiles.sums, copies.panel, tiles.result, panel, machine, knobs.lanes));
+    AIPU_RETURN_IF_ERROR(copy_reads(schedule, tiles.sums, copies.panel, tiles.result, panel, machine, knobs.lanes));
     AIPU_RETURN_IF_ERROR(copy_reads(schedule, tiles.sums, copies.tile, tiles.result, tile, machine, knobs.lanes));
   }
   std::set<const Stage*> done = {tiles.sums.get(), tiles.result.get()};
@@ -382,8 +382,7 @@ Result<std::set<const Stage*>> sum_by_tiles(Schedule& schedule, const StagePtr& 
 size_t common_rows(const Schedule& schedule, const StagePtr& out, const std::vector<StagePtr>& members,
                    const Bodies& bodies) {
   const auto is_member = [&](const Operation* op) {
-    return std::any_of(members.begin(), members.end(),
-                       [&](const StagePtr& m) { return m == schedule.find(op); });
+    return std::any_of(members.begin(), members.end(), [&](const StagePtr& m) { return m == schedule.find(op); });
   };
   size_t rows = out->op->compute()->axis.size() - 1;
   for (const auto& [stage, body] : bodies) {
@@ -476,8 +475,8 @@ Status copy_to_tec(Schedule& schedule, const std::vector<Tensor>& tensors, const
 
 // Rows in parallel. On an NPU each TEC has a block of them, and its memory what they need.
 Result<std::set<const Stage*>> schedule_members(Schedule& schedule, const StagePtr& out,
-                                                const std::vector<StagePtr>& members, size_t rows,
-                                                const Bodies& bodies, Machine machine, const Knobs& knobs) {
+                                                const std::vector<StagePtr>& members, size_t rows, const Bodies& bodies,
+                                                Machine machine, const Knobs& knobs) {
   const RowCopies copies =
       machine == Machine::kCompass ? row_copies(schedule, out, members, rows, bodies) : RowCopies{};
   StagePtr values = out;

@@ -41,7 +41,8 @@ Stmt realize_all(const OperationPtr& op, const std::vector<Range>& region, const
 std::vector<Range> box_of(const Realize& realize) {
   if (!realize.region.empty()) return realize.region;
   std::vector<Range> box;
-  for (const Expr& extent : Tensor{realize.op, realize.value_index}.shape()) box.push_back({make_int(0, extent->type), extent});
+  for (const Expr& extent : Tensor{realize.op, realize.value_index}.shape())
+    box.push_back({make_int(0, extent->type), extent});
   return box;
 }
 

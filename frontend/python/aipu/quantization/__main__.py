@@ -52,8 +52,8 @@ def _parser() -> argparse.ArgumentParser:
         "--precision",
         choices=["int8", "mixed"],
         default="int8",
-        help="mixed: of the layers that --max-error keeps from 8 bits, bfloat16 (NPUs: float16) for those that it allows; which is "
-        "in a file beside the output, NAME.precision.txt, for aipugb --precision-file",
+        help="mixed: of the layers that --max-error keeps from 8 bits, bfloat16 (NPUs: float16) for those that it "
+        "allows; which is in a file beside the output, NAME.precision.txt, for aipugb --precision-file",
     )
     parser.add_argument("--calibration", choices=METHODS, default="minmax", help="of the ranges of activations")
     parser.add_argument("--percentile", type=float, default=99.99, metavar="P", help="default: 99.99")

@@ -163,8 +163,8 @@ def quantize(
 
     ``precision``: ``"int8"``, or ``"mixed"``, which takes a bound: layers that integers are too coarse for multiply
     bfloat16 numbers (on NPUs that multiply them, float16) where that keeps the bound and ``target`` (by default the
-    host) is faster by it, and stay in float32 otherwise. Which ones is ``Report.precision_rules``, and a file beside ``output``, ``NAME.precision.txt`` of
-    NAME.onnx, that ``aipugb --precision-file`` takes.
+    host) is faster by it, and stay in float32 otherwise. Which ones is ``Report.precision_rules``, and a file beside
+    ``output``, ``NAME.precision.txt`` of NAME.onnx, that ``aipugb --precision-file`` takes.
 
     ``build``: options of :func:`aipu.build` for the models that are run to measure; ``progress`` gets lines.
 
@@ -403,8 +403,8 @@ class _Work:
     def _take_halves(
         self, reference: Any, report: Report, layers: Sequence[QuantizedLayer], kept: List[int], order: Sequence[int]
     ) -> None:
-        """Gives numbers of 16 bits to layers that integers are too coarse for. Its own error may break the bound: then the most
-        sensitive ones stay in float32, or more layers leave the integers, whichever costs less.
+        """Gives numbers of 16 bits to layers that integers are too coarse for. Their own error may break the bound: then
+        the most sensitive ones stay in float32, or more layers leave the integers, whichever costs less.
         """
         options = self._options
         told = {layer.name: layer for layer in report.layers}
