@@ -311,8 +311,10 @@ AIPU_C_API int aipu_session_is_idle(const aipu_session* session);
 AIPU_C_API aipu_status aipu_session_bind_input(aipu_session* session, uint32_t index, aipu_dtype dtype,
                                                const int64_t* shape, uint32_t rank, const void* data);
 /* Where to put an output, from the next run on: aligned to its elements, and overlapping neither an input nor another
- * output, which run checks. data null: the session provides the memory (which is also the
- * default). */
+ * output, which run checks. data null: the session provides the memory (which is also the default).
+ * The same memory as that of an input of the same size is fine where the file says that the output begins as a copy of
+ * this input, which nothing else reads (caches that a step adds rows to): what is new is written then, the rest stays.
+ * Elsewhere, and in a sandbox, it is an overlap as any other. */
 AIPU_C_API aipu_status aipu_session_bind_output(aipu_session* session, uint32_t index, void* data, size_t size_bytes);
 /* Checks shapes and plans memory without running, so that aipu_session_output() knows shapes that do not depend on
  * data. run does it too. */

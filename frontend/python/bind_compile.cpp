@@ -41,6 +41,7 @@ py::dict target_row(const tir::Target& target) {
   row["tec_count"] = target.tec_count();
   row["vector_width"] = target.vector_bits;
   row["bf16_dot_products"] = target.bf16_dot_products;
+  row["f16_dot_products"] = target.f16_dot_products;
   row["lsram_bytes"] = target.lsram_bytes();
   row["shared_bytes"] = target.shared_bytes();
   return row;

@@ -533,6 +533,17 @@ def test_onnxruntime_gives_the_same_to_a_step(cnn):
     assert len(steps) == 2 and max(steps) <= 1.001
 
 
+def test_layers_that_share_a_weight_have_names_of_their_own(tmp_path):
+    rng = np.random.default_rng(6)
+    nodes = [node("MatMul", ["x", "w"], ["a"]), node("Relu", ["a"], ["r"]), node("MatMul", ["r", "w"], ["y"])]
+    ports = [("x", "float32", ("N", 8))], [("y", "float32", ("N", 8))]
+    write_model(tmp_path / "m.onnx", nodes, *ports, {"w": rng.normal(size=(8, 8)).astype("f4")})
+    report = aipu.quantize(str(tmp_path / "m.onnx"), rng.normal(size=(16, 8)).astype("f4"))
+    assert report.quantized_share == 1
+    names = [n.name for n in OnnxModel(report.data).nodes]
+    assert len(set(names)) == len(names)
+
+
 def test_a_large_error_is_told_with_its_layers(cnn):
     """Where no bound was given; nothing is said about a small one."""
     folder, images = cnn

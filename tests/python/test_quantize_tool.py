@@ -120,6 +120,22 @@ def test_mixed_takes_bfloat16_where_integers_are_too_coarse(images):
     np.testing.assert_array_equal(output("m.aipu.bin", images), output("own.aipu.bin", images))
 
 
+def test_mixed_takes_float16_on_an_npu(images):
+    """What X2 multiplies twice as fast as float32."""
+    aipu.build("m.onnx", "exact.aipu.bin")
+    exact = output("exact.aipu.bin", images)
+    coarse = relative(output(aipu.build("m.onnx", "q.aipu.bin", quantize=images)["output"], images), exact)
+    bound = coarse / 2
+    mixed = {"precision": "mixed", "quantize": images, "max_error": ("relative", bound), "target": "X2_1204"}
+    report = aipu.build("m.onnx", "x2.aipu.bin", **mixed)["quantization"]
+    by_precision = {layer.precision for layer in report.layers}
+    assert "fp16" in by_precision and "bf16" not in by_precision and report.error["relative"] <= bound
+    assert report.precision_rules.endswith("* fp16\n")
+    assert relative(output("x2.aipu.bin", images), exact) <= bound * 1.05
+    wholly = aipu.build("m.onnx", "fp16.aipu.bin", precision="fp16", target="X2_1204")["output"]
+    assert 0 < relative(output(wholly, images), exact) < 2e-3
+
+
 def test_mixed_without_any_integers(images):
     aipu.build("m.onnx", "exact.aipu.bin")
     aipu.build("m.onnx", "h.aipu.bin", precision="bf16")

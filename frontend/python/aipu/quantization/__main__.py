@@ -52,8 +52,8 @@ def _parser() -> argparse.ArgumentParser:
         "--precision",
         choices=["int8", "mixed"],
         default="int8",
-        help="mixed: of the layers that --max-error keeps from 8 bits, bfloat16 for those that it allows; which is "
-        "in a file beside the output, NAME.precision.txt, for aipugb --precision-file",
+        help="mixed: of the layers that --max-error keeps from 8 bits, bfloat16 (NPUs: float16) for those that it "
+        "allows; which is in a file beside the output, NAME.precision.txt, for aipugb --precision-file",
     )
     parser.add_argument("--calibration", choices=METHODS, default="minmax", help="of the ranges of activations")
     parser.add_argument("--percentile", type=float, default=99.99, metavar="P", help="default: 99.99")
@@ -97,9 +97,18 @@ def report_json(report: Report) -> dict:
         "warning": report.warning,
         "precision_rules": report.precision_rules,
         "layers": [
-            {**vars(layer), "is_quantized": layer.is_quantized, "precision": layer.precision} for layer in report.layers
+            {
+                **vars(layer),
+                "is_quantized": layer.is_quantized,
+                "is_bfloat16": layer.is_bfloat16,
+                "precision": layer.precision,
+            }
+            for layer in report.layers
         ],
     }
+
+
+_HALVES = {"bf16": "bfloat16", "fp16": "float16"}
 
 
 def lines(report: Report) -> List[str]:
@@ -110,15 +119,15 @@ def lines(report: Report) -> List[str]:
         if not layer.is_quantized:
             measured = "" if layer.sensitivity is None else f", alone {layer.sensitivity:.2g}"
             share = f"{100 * layer.macs / total:.1f} % of multiplications{measured}"
-            held = "bfloat16" if layer.is_bfloat16 else "float32"
+            held = _HALVES.get(layer.half, "float32")
             told.append(f"{held}: {layer.name} ({layer.op}, {share}): {layer.why}")
     if report.warning:
         told.append(f"warning: {report.warning}")
     count = sum(layer.is_quantized for layer in report.layers)
-    halves = sum(layer.is_bfloat16 for layer in report.layers)
+    halves = [layer.half for layer in report.layers if layer.half]
     told.append(
         f"{count} of {len(report.layers)} layers in 8 bits, {100 * report.quantized_share:.1f} % of multiplications; "
-        + (f"{halves} in bfloat16; " if halves else "")
+        + (f"{len(halves)} in {_HALVES[halves[0]]}; " if halves else "")
         + f"against float32 on {report.runs} runs: "
         + ", ".join(f"{metric} {value:.3g}" for metric, value in report.error.items())
     )

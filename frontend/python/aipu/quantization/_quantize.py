@@ -31,7 +31,7 @@ _NOTED = {"relative": 0.05, "top1": 0.005}
 class LayerReport:
     """A convolution or product. ``why``: what keeps it from integers, "" if nothing does. ``macs``: multiplications of
     the first run. ``sensitivity``: the relative error at the outputs with this layer alone in integers, where measured.
-    ``is_bfloat16``: it has bfloat16 instead, by precision ``"mixed"``.
+    ``half``: what it has instead by precision ``"mixed"``, ``"bf16"`` or ``"fp16"``; "" for float32.
     """
 
     name: str
@@ -39,7 +39,7 @@ class LayerReport:
     why: str = ""
     macs: int = 0
     sensitivity: Optional[float] = None
-    is_bfloat16: bool = False
+    half: str = ""
 
     @property
     def is_quantized(self) -> bool:
@@ -49,7 +49,12 @@ class LayerReport:
     @property
     def precision(self) -> str:
         """What it multiplies: int8, bf16 or fp32."""
-        return "int8" if self.is_quantized else "bf16" if self.is_bfloat16 else "fp32"
+        return "int8" if self.is_quantized else self.half or "fp32"
+
+    @property
+    def is_bfloat16(self) -> bool:
+        """Whether it has bfloat16."""
+        return self.half == "bf16"
 
 
 @dataclasses.dataclass
@@ -107,7 +112,7 @@ class _Options:
     smooth: "Optional[float | str]"
     metric: str
     bound: Optional[float]
-    with_bfloat16: bool
+    half: str  # for layers that integers are too coarse for; "": float32
     build: Mapping[str, Any]
     tell: Callable[[str], None]
 
@@ -157,9 +162,9 @@ def quantize(
     it stays in float32, found by measuring each layer; the runs and their outputs are in memory meanwhile.
 
     ``precision``: ``"int8"``, or ``"mixed"``, which takes a bound: layers that integers are too coarse for multiply
-    bfloat16 numbers where that keeps the bound and ``target`` (by default the host) is faster by it, and stay in
-    float32 otherwise. Which ones is ``Report.precision_rules``, and a file beside ``output``, ``NAME.precision.txt`` of
-    NAME.onnx, that ``aipugb --precision-file`` takes.
+    bfloat16 numbers (on NPUs that multiply them, float16) where that keeps the bound and ``target`` (by default the
+    host) is faster by it, and stay in float32 otherwise. Which ones is ``Report.precision_rules``, and a file beside
+    ``output``, ``NAME.precision.txt`` of NAME.onnx, that ``aipugb --precision-file`` takes.
 
     ``build``: options of :func:`aipu.build` for the models that are run to measure; ``progress`` gets lines.
 
@@ -177,8 +182,10 @@ def quantize(
         raise ValueError(f"precision: expected int8 or mixed, found '{precision}'")
     if precision == "mixed" and options.bound is None:
         raise ValueError("precision mixed needs a bound: give max_error, such as ('relative', 0.02)")
-    if precision == "mixed" and _native.target(target or "host")["bf16_dot_products"]:
-        options = dataclasses.replace(options, with_bfloat16=True)
+    if precision == "mixed":
+        facts = _native.target(target or "host")
+        half = "bf16" if facts["bf16_dot_products"] else "fp16" if facts["f16_dot_products"] else ""
+        options = dataclasses.replace(options, half=half)
     if isinstance(exclude, str):
         raise TypeError(f"exclude: expected a list of names; write exclude=[{exclude!r}]")
     graph = _read(model)
@@ -255,7 +262,7 @@ def _checked(
         smooth,
         metric,
         bound,
-        False,
+        "",
         dict(build or {}),
         tell,
     )
@@ -372,7 +379,7 @@ class _Work:
             kept, order = self._choose(reference, layers, told)
         while True:
             chosen = [layer for number, layer in enumerate(layers) if number not in kept]
-            if not chosen and not options.with_bfloat16:
+            if not chosen and not options.half:
                 raise ValueError(f"no layer can have integers with an error ({options.metric}) of {options.bound:g}")
             report.data = self._written(chosen)
             error = self._error(reference, report.data)
@@ -388,16 +395,16 @@ class _Work:
             self._measure_layers(reference, layers, told, _SENSITIVITY_RUNS // 2)
         for number in kept:
             told[layers[number].product.name].why = self._too_coarse()
-        if options.with_bfloat16 and kept:
-            self._take_bfloat16(reference, report, layers, kept, order)
+        if options.half and kept:
+            self._take_halves(reference, report, layers, kept, order)
         if all(layer.precision == "fp32" for layer in report.layers):
             raise ValueError(f"no layer can have fewer bits with an error ({options.metric}) of {options.bound:g}")
 
-    def _take_bfloat16(
+    def _take_halves(
         self, reference: Any, report: Report, layers: Sequence[QuantizedLayer], kept: List[int], order: Sequence[int]
     ) -> None:
-        """Gives bfloat16 to layers that integers are too coarse for. Its own error may break the bound: then the most
-        sensitive ones stay in float32, or more layers leave the integers, whichever costs less.
+        """Gives numbers of 16 bits to layers that integers are too coarse for. Their own error may break the bound: then
+        the most sensitive ones stay in float32, or more layers leave the integers, whichever costs less.
         """
         options = self._options
         told = {layer.name: layer for layer in report.layers}
@@ -405,9 +412,9 @@ class _Work:
         assert options.bound is not None
 
         def holds(halves: Sequence[int], full: Sequence[int] = ()) -> bool:
-            options.tell(f"bfloat16 in {len(halves)} layers, float32 in {len(full)}")
+            options.tell(f"{options.half} in {len(halves)} layers, float32 in {len(full)}")
             for number, layer in enumerate(by_number):
-                layer.is_bfloat16 = number in halves
+                layer.half = options.half if number in halves else ""
                 layer.why = self._too_coarse() if number in halves or number in full else ""
             report.data = self._written([layer for layer, one in zip(layers, by_number) if one.is_quantized])
             error = self._error(reference, report.data, self.precision_rules(report))
@@ -427,7 +434,7 @@ class _Work:
         def cost(choice: Tuple[Sequence[int], Sequence[int]]) -> int:
             """Beyond that of integers, in times of their multiplications."""
             halves, full = (sum(by_number[number].macs for number in numbers) for numbers in choice)
-            return halves + 3 * full  # bfloat16 takes twice as long as integers, float32 four times
+            return halves + 3 * full  # 16 bits take twice as long as integers, float32 four times
 
         holds(*min(choices, key=cost))
 
@@ -437,10 +444,10 @@ class _Work:
     def precision_rules(self, report: Report) -> str:
         """The precision file of the model: of the layers without integers, those in float32, then all others."""
         lines = ["# Precisions of the layers that are not quantised; for aipugb --precision-file."]
-        if any(layer.is_bfloat16 for layer in report.layers):
+        if any(layer.half for layer in report.layers):
             nodes = self._graph.producers()
             names = [nodes[layer.name].name or layer.name for layer in report.layers if layer.precision == "fp32"]
-            lines += [f"{_pattern(name)} fp32" for name in names] + ["* bf16"]
+            lines += [f"{_pattern(name)} fp32" for name in names] + [f"* {self._options.half}"]
         return "\n".join(lines) + "\n"
 
     def _written(self, layers: Sequence[QuantizedLayer]) -> bytes:
@@ -451,7 +458,7 @@ class _Work:
     def _measure_layers(
         self, reference: Any, layers: Sequence[QuantizedLayer], told: Mapping[str, LayerReport], count: int
     ) -> Tuple[Callable[[Run, np.ndarray], Outputs], List[Run], List[float]]:
-        """Tells each layer what it alone costs, on so many runs. Returns how flags are run, all runs, and these costs."""
+        """Tells each layer what it alone costs, on so many runs. Returns how flags are run, all runs, these costs."""
         options = self._options
         switched = OnnxModel(self._bytes)
         flags_name = write_switched(switched, layers)

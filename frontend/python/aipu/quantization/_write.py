@@ -62,6 +62,10 @@ def write_qdq(model: OnnxModel, layers: Sequence[QuantizedLayer]) -> None:
         node.inputs[0] = inputs[layer.product.x]
         nodes, node.inputs[1] = _weight(model, taken, node.inputs[1], layer)
         new += [*nodes, *_set_bias(model, taken, node, layer)]
+    # ONNX Runtime refuses names that two nodes have, as those of a weight that two layers share would.
+    names = {node.name for node in model.nodes}
+    for node in new:
+        node.name = model.fresh(node.name, names)
     model.nodes += new
     model.sort_nodes()
     model.remove_unused_constants()
