@@ -1,6 +1,7 @@
 // Runs every passes/*.txt: the comment "# passes: a, b" in its first line says which passes, comments "# precision: bf16"
 // and "# precision of NAME: fp32" below what lower_precision is told, "# byte products" that the target has some,
-// "# no products of halves" that it widens float16, "# no products of codes" that it has none of weights of few bits,
+// "# no products of halves" and "# no products of bfloats" that it widens these, "# no products of codes" that it has
+// none of weights of few bits, "# sub-lattices are faster" that it splits convolutions with dilation,
 // "---- becomes" splits the graph before from the graph after.
 // AIPU_UPDATE_EXPECTED=1 in the environment rewrites what is expected, for a human to look at; it is refused under CI.
 #include <gtest/gtest.h>
