@@ -250,6 +250,25 @@ class NativeSession {
     for (auto& input : inputs_) input.reset();
   }
 
+  // bind_input(), prepare(), bind_output(), run() and release_arrays() in one call: arrays that empty(shape, dtype) makes
+  // for the outputs, None where their shapes depend on data or other runs are in flight.
+  py::object run_plain(const py::list& inputs, const py::object& empty, const py::list& dtypes) {
+    if (inputs.size() != inputs_.size() || !session().is_idle()) return py::none();
+    const Released released{*this};
+    for (size_t i = 0; i < inputs_.size(); ++i) bind_input(i, inputs[i]);
+    prepare();
+    py::list outputs;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const auto shape = session().output_shape(i);
+      if (!shape.ok()) return py::none();
+      py::object array = empty(tuple_of(*shape), dtypes[i]);
+      bind_output(i, array);
+      outputs.append(std::move(array));
+    }
+    run();
+    return outputs;
+  }
+
   void prepare() { check(session().prepare()); }
 
   // None where it depends on data and there has been no run.
@@ -304,6 +323,18 @@ class NativeSession {
   int64_t arena_bytes() const { return session().arena_bytes(); }
 
  private:
+  // Lets go of the arrays at the end of a run, whatever has come of it.
+  struct Released {
+    NativeSession& of;
+    ~Released() {
+      for (size_t i = 0; i < of.outputs_.size(); ++i) {
+        static_cast<void>(of.session().bind_output(i, nullptr, 0));
+        of.outputs_[i].reset();
+      }
+      for (auto& input : of.inputs_) input.reset();
+    }
+  };
+
   // What a submitted run needs until it is done.
   struct Submission {
     std::vector<std::unique_ptr<InputMemory>> inputs;
@@ -437,6 +468,8 @@ void bind_runtime(py::module_& module) {
       .def("bind_output", &NativeSession::bind_output, py::arg("index"), py::arg("array"),
            "Writes into the array in later runs; None: own memory.")
       .def("release_arrays", &NativeSession::release_arrays, "Lets go of the arrays that are bound.")
+      .def("run_plain", &NativeSession::run_plain, py::arg("inputs"), py::arg("empty"), py::arg("dtypes"),
+           "The outputs of a run, in arrays that empty(shape, dtype) makes; None where more is to be done.")
       .def("prepare", &NativeSession::prepare, "Checks shapes and plans memory.")
       .def("output_shape", &NativeSession::output_shape, py::arg("index"), "The shape; None where it is not known yet.")
       .def("run", &NativeSession::run, "Runs the model.")
