@@ -300,6 +300,21 @@ TEST_F(StagingTest, ProductsFitMemoryAndRegisters) {
     next += run.height * run.count;
   }
   EXPECT_EQ(next, 49);
+  // Without what zeros around the image are multiplied by: of 3 lines one, of the first and last pixels a column.
+  ProductShape bordered = deep;
+  bordered.top = bordered.bottom = bordered.left = bordered.right = 1;
+  const auto inner = plan_staged_product(x2, window, bordered);
+  ASSERT_TRUE(inner.has_value());
+  SCOPED_TRACE(inner->text);
+  EXPECT_TRUE(inner->lines_apart && inner->skips_lines && inner->is_row);
+  EXPECT_EQ(inner->inner.left, 1);
+  EXPECT_EQ(inner->inner.end, 8);
+  EXPECT_TRUE(inner->runs.front().top && inner->runs.back().bottom);
+  for (const PixelRun& run : inner->runs) {
+    EXPECT_EQ(run.inner.left, run.first % 7 == 0 ? 1 : 0);
+    EXPECT_EQ(run.inner.end<InnerColumns::kNoEnd, run.split> 0 || (run.first + run.height) % 7 == 0);
+  }
+  EXPECT_FALSE(rows->skips_lines);
   // A border is not part of the image.
   SpatialGeometry padded;
   padded.axes[2].pad_begin = 1;

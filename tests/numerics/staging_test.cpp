@@ -226,6 +226,44 @@ TEST(Staging, ConvolutionsAreThoseOfTheHost) {
   expect_same_convolutions("staged_convolutions", windows);
 }
 
+// What the zeros around an image are multiplied by is left out: lines, columns at the ends of rows, whole windows.
+TEST(Staging, BordersAreThoseOfTheHost) {
+  const Window windows[] = {
+      {{1, 64, 6, 9}, 16, {5, 5}, {1, 1}, {1, 1}, {2, 2, 2, 2}},     // two lines, two columns
+      {{1, 64, 3, 4}, 8, {3, 3}, {1, 1}, {1, 1}, {3, 4, 2, 3}},      // windows without the image
+      {{2, 32, 8, 28}, 16, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}},    // none below
+      {{1, 128, 6, 56}, 16, {3, 3}, {1, 1}, {1, 1}, {0, 1, 1, 1}},   // rows in segments
+      {{1, 64, 7, 8}, 16, {3, 3}, {1, 1}, {1, 1}, {1, 0, 1, 2}, 1},  // nothing on the left
+  };
+  expect_same_convolutions("staged_borders", windows);
+}
+
+// Integers, whose border has the value of the zero point.
+TEST(Staging, BordersOfIntegersAreThoseOfTheHost) {
+  constexpr int kUint8 = 2, kInt8 = 3;
+  std::mt19937 random(9);
+  OnnxBuilder b("staged_integer_borders", 3);
+  std::map<std::string, Tensor> inputs;
+  for (const int zero : {0, 3}) {
+    for (const int64_t width : {7, 28}) {
+      const std::vector<int64_t> shape = {1, 64, 7, width};
+      const std::string number = std::to_string(inputs.size());
+      Tensor x = integer_tensor(random, shape);
+      for (float& value : x.data) value += 3;
+      const std::string pixels =
+          b.op("Cast", {b.input("x" + number, DType::kF32, extents_of(shape))}, {{"to", kUint8}});
+      const std::string y = b.op("ConvInteger",
+                                 {pixels, constant_of(b, integer_tensor(random, {16, 64, 3, 3}), kInt8),
+                                  constant_of(b, Tensor{{}, {static_cast<float>(zero)}}, kUint8)},
+                                 {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+      b.output(b.op("Cast", {y}, {{"to", kFloat32}}), "y" + number, DType::kF32,
+               models::Extents(shape.size(), models::Extents::value_type("")));
+      inputs["x" + number] = std::move(x);
+    }
+  }
+  expect_same(b, "staged_integer_borders", inputs);
+}
+
 TEST(Staging, MatrixProductsAreThoseOfTheHost) {
   struct Product {
     int64_t rows, depth, columns;

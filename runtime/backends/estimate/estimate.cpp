@@ -1,13 +1,8 @@
 // The back end that tells cycles without running anything: from the shapes of a model's inputs alone, by the timing
 // model of its target. Outputs have no values. Where data decides how often a loop runs, what is known of a launch
 // without its code counts (operations, bytes).
-#include <array>
 #include <cstddef>
-#include <cstdio>
-#include <cstdlib>
-#include <map>
 #include <memory>
-#include <string>
 #include <tuple>
 #include <vector>
 
@@ -81,32 +76,7 @@ tir::CycleEstimate estimate_of(const EstimateModule& module, const aipu_backend_
     arguments.push_back(kernel.is_number[i] ? std::optional(static_cast<int64_t>(launch.words[i])) : std::nullopt);
   }
   const auto counters = tir::count_by_shapes(kernel.counting, static_cast<int>(tecs), arguments);
-  if (counters.ok()) {
-    if (const char* want = getenv("AIPU_LINES"); want != nullptr && atoi(want) == static_cast<int>(launch.kernel)) {
-      const auto e = tir::estimate(kernel.counting, *counters);
-      // blocks
-      std::map<std::string, double> by;
-      for (size_t b = 0; b < kernel.counting.blocks.size(); ++b) {
-        double runs = 0;
-        for (uint32_t t = 0; t < tecs; ++t)
-          runs += (*counters)[t * kernel.counting.counter_count + kernel.counting.blocks[b].counter];
-        std::array<double, tir::kCycleClasses> sum{};
-        std::string where;
-        for (const auto& p : kernel.counting.blocks[b].pieces) {
-          for (size_t c = 0; c < tir::kCycleClasses; ++c) sum[c] += p.cycles[c];
-          const auto& l = kernel.counting.lines[p.line];
-          const std::string w = (l.file ? *l.file : "?") + ":" + std::to_string(l.line);
-          if (where.find(w) == std::string::npos && where.size() < 200) where += w + " ";
-        }
-        const double cost = std::max(sum[0] + sum[3], sum[1] + sum[2]) + sum[4] + sum[5] + sum[6] + sum[7];
-        if (cost * runs > 0.001 * e.compute_cycles * 4)
-          fprintf(stderr, "%9.0f %5.2f%% runs %8.0f x %5.1f (s %g c %g v %g m %g l %g g %g d %g y %g) %s\n",
-                  cost * runs / 4, 100 * cost * runs / 4 / e.compute_cycles, runs / 4, cost, sum[0], sum[3], sum[1],
-                  sum[2], sum[4], sum[5], sum[6], sum[7], where.c_str());
-      }
-    }
-    return tir::estimate(kernel.counting, *counters);
-  }
+  if (counters.ok()) return tir::estimate(kernel.counting, *counters);
   const npu_timing::Figures& figures = module.costs->commands;
   tir::CycleEstimate estimate;
   estimate.cycles = static_cast<double>(figures.launch_cycles(launch.operations, launch.bytes, tecs));
