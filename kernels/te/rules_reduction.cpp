@@ -79,8 +79,8 @@ IterVarPtr consecutive_reduction(const Compute& compute, const std::vector<Expr>
   return data ? nullptr : found;
 }
 
-// Makes the reduction over an axis one over its first `factor` elements; a new stage makes their sums with the rest side
-// by side.
+// Makes the reduction over an axis one over its first `factor` elements, of which a new stage makes the sums with all
+// others.
 Result<StagePtr> sum_beside(Schedule& schedule, const StagePtr& stage, const IterVarPtr& axis, int64_t factor,
                             int64_t lanes, bool unrolls) {
   constexpr int64_t kMany = 16;

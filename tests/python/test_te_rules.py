@@ -1,4 +1,4 @@
-"""Definitions without a schedule: what the rules make of them says the same as NumPy, at sizes that do not divide too."""
+"""Definitions without a schedule: what the rules make of them and NumPy agree, at sizes that do not divide too."""
 
 import aipu as tvm
 import numpy as np
