@@ -365,13 +365,7 @@ def few_rows(rows, depth, blocks, columns, x, factors, copies, codes, scale, zer
             )
         else:
             copy_row(
-                x + row * depth,
-                depth,
-                blocks,
-                factors,
-                copies + row * row_size,
-                sums + row * blocks,
-                magnitudes + row,
+                x + row * depth, depth, blocks, factors, copies + row * row_size, sums + row * blocks, magnitudes + row
             )
     for panel in range(first, last):
         base = panel * (blocks * PANEL_WIDTH)

@@ -1,11 +1,10 @@
 """Outputs in the memory of an input: caches to which a step of a decoder adds rows."""
 
+import aipu
+import aipu.onnxruntime as ort
 import numpy as np
 import pytest
 from onnx_text import node, write_model
-
-import aipu
-import aipu.onnxruntime as ort
 
 F32 = np.float32
 HEADS, KEY_HEADS, SIZE, LENGTH = 4, 2, 16, 40
@@ -92,7 +91,9 @@ def test_steps_in_one_buffer(attention, batch, backend):
 
 def test_memory_of_its_own_is_fine_too(attention):
     model, random = aipu.load(attention / "stays.aipu.bin"), np.random.default_rng(2)
-    past = {f"past.{kind}": random.standard_normal((2, KEY_HEADS, LENGTH, SIZE)).astype(F32) for kind in ("key", "value")}
+    past = {
+        f"past.{kind}": random.standard_normal((2, KEY_HEADS, LENGTH, SIZE)).astype(F32) for kind in ("key", "value")
+    }
     feed = operands(random, 2, 3, 9)
     apart = model.run(feed | past)
     for kind in ("key", "value"):

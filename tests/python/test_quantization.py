@@ -550,6 +550,12 @@ def test_a_large_error_is_told_with_its_layers(cnn):
     fine = aipu.quantize(str(folder / "m.onnx"), images)
     assert fine.error["relative"] < 0.05 and fine.error["top1"] == 0 and fine.warning == ""
     assert all(layer.sensitivity is None for layer in fine.layers)
+    assert fine.classifies
+    images_to_images = [node("Conv", ["x", "w"], ["y"])]
+    ports = [("x", "float32", ("N", 3, 16, 16))], [("y", "float32", ("N", 4, 16, 16))]
+    write_model(folder / "i.onnx", images_to_images, *ports, {"w": np.ones((4, 3, 1, 1), "f4")})
+    mapped = aipu.quantize(str(folder / "i.onnx"), images)
+    assert mapped.error["top1"] > 0.005 and not mapped.classifies and mapped.warning == ""
     cut = {"calibration": "percentile", "percentile": 60}
     coarse = aipu.quantize(str(folder / "m.onnx"), images, **cut)
     assert coarse.error["relative"] > 0.05

@@ -70,14 +70,16 @@ class Report:
     precision_rules: str = ""
     error: Dict[str, float] = dataclasses.field(default_factory=dict)
     is_bound: bool = False  # whether max_error was given
+    classifies: bool = False  # whether the outputs are rows of scores, [rows, classes]
 
     @property
     def warning(self) -> str:
         """What is to be said about the error where no ``max_error`` was given and it is more than 5 % of the outputs
-        (root of noise by signal), or another element is the largest in more than 0.5 % of the rows: how much, and from
+        (root of noise by signal), or another class is the likeliest in more than 0.5 % of the rows: how much, and from
         which layers most of it comes. "" where there is nothing to say.
         """
-        noted = [metric for metric, bound in _NOTED.items() if self.error.get(metric, 0.0) > bound]
+        metrics = [metric for metric in _NOTED if metric != "top1" or self.classifies]
+        noted = [metric for metric in metrics if self.error.get(metric, 0.0) > _NOTED[metric]]
         if self.is_bound or not noted:
             return ""
         measured = sorted(
@@ -87,7 +89,7 @@ class Report:
         if "relative" in noted:
             parts.append(f"the outputs are off by {self.error['relative']:.1%} of their size")
         if "top1" in noted:
-            parts.append(f"in {self.error['top1']:.1%} of the rows another element is the largest")
+            parts.append(f"in {self.error['top1']:.1%} of the rows another class is the likeliest")
         text = " and ".join(parts)
         if measured:
             text += ", mostly by " + ", ".join(
@@ -254,17 +256,7 @@ def _checked(
         raise ValueError(f"max_error: expected a bound of at least 0, found {bound}")
     tell = progress or (lambda _: None)
     return _Options(
-        activations,
-        calibration,
-        percentile,
-        per_channel,
-        correct,
-        smooth,
-        metric,
-        bound,
-        "",
-        dict(build or {}),
-        tell,
+        activations, calibration, percentile, per_channel, correct, smooth, metric, bound, "", dict(build or {}), tell
     )
 
 
@@ -391,6 +383,7 @@ class _Work:
             options.tell(f"{options.metric} {report.error[options.metric]:.4g}: {len(more)} more in float32")
             kept += more
         report.is_bound = options.bound is not None
+        report.classifies = all(len(spec.shape) == 2 for spec in reference.outputs if spec.dtype == "float32")
         if report.warning:
             self._measure_layers(reference, layers, told, _SENSITIVITY_RUNS // 2)
         for number in kept:
