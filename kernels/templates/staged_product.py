@@ -157,7 +157,6 @@ def tiles_of_run(
     end,
     count,
     at,
-    vectors,
     tiles,
     x,
     w,
@@ -175,7 +174,7 @@ def tiles_of_run(
     if WHOLE:
         own = extras_at(operands, at * place.pitch)
         target = results + at * place.pitch
-        whole_tiles(height, split, left, end, count, vectors, x, w, sums, way, start, scale, place, own, target)
+        whole_tiles(height, split, left, end, count, x, w, sums, way, start, scale, place, own, target)
     else:
         add_tiles(height, split, left, end, count, tiles, x, w, sums + at * VL, tile_pitch, way, is_first)
 
@@ -433,7 +432,7 @@ def staged_product(
             x_tile = tile_of(xs, own_x, 0)
             tile_pitch = ROWS * segment * VL
             own_sums = sums if WHOLE else sums + own_part * tiles_of_part * tile_pitch
-            place = Place(panel_columns, own_columns)
+            place = Place(panel_columns, own_columns, own_vectors)
             own_full = [
                 own_extras[e] + (done & 1) * blocks.out_capacity if is_full(e) else own_extras[e]
                 for e in range(N_EXTRA)
@@ -472,7 +471,6 @@ def staged_product(
                             end,
                             RUNS[k][2],
                             at,
-                            own_vectors,
                             tiles_of_part,
                             pixels_there,
                             run_weights,
@@ -495,7 +493,6 @@ def staged_product(
                                 end,
                                 RUNS[k][2],
                                 at,
-                                own_vectors,
                                 tiles_of_part,
                                 pixels_there,
                                 run_weights,
@@ -517,7 +514,6 @@ def staged_product(
                                 NEXT_ROW,
                                 RUNS[k][2],
                                 at,
-                                own_vectors,
                                 tiles_of_part,
                                 pixels_there,
                                 run_weights,
@@ -569,7 +565,6 @@ def staged_product(
                                 0,
                                 NEXT_ROW,
                                 count,
-                                own_vectors,
                                 pixels_there,
                                 w_tile,
                                 own_sums,

@@ -36,6 +36,7 @@ class Place:
 
     pitch: S.i32
     columns: S.i32
+    vectors: S.i32  # of columns
 
 
 @S.record
@@ -221,7 +222,6 @@ def whole_tiles(
     left: S.meta_var,
     end: S.meta_var,
     count: S.i32,
-    vectors: S.i32,
     x: S.ptr(X, "lsram"),
     w: S.ptr(W, "lsram"),
     sums: S.ptr(SUM, "lsram"),
@@ -232,7 +232,7 @@ def whole_tiles(
     extras: own_extra_types,
     out: S.ptr(OUT, "lsram"),
 ):
-    """`count` times `height` pixels by `vectors` vectors of columns, from products to results."""
+    """`count` times `height` pixels by `place.vectors` vectors of columns, from products to results."""
     acc = sums_of_tile(height)
     zero = S.cast(0, f"{SUM}x{VL}")
     columns = S.meta_var(positions(height, split, left, end))
@@ -240,7 +240,7 @@ def whole_tiles(
     first = x
     for tile in range(count):
         rows = [first + d for d in distances]
-        for v in range(vectors):
+        for v in range(place.vectors):
             own = w + v * (TILES * way.weights_of_tile)
             totals = whole_vector(height, split, columns, acc, zero, rows, own, sums, way)
             finish_sums(height, totals, start, scale, v * VL, tile * height, place, extras, out)

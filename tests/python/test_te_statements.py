@@ -43,7 +43,7 @@ def test_normalize_inlines():
     s = te.create_schedule(d.op)
     s[c].compute_inline()
     normal = s.normalize()
-    reads = lambda schedule: {r.producer.op.name for r in nodes(schedule[d].op.body[0], tir.ProducerLoad)}  # noqa: E731
+    reads = lambda schedule: {r.producer.op.name for r in nodes(schedule[d].op.body[0], tir.ProducerLoad)}
     assert reads(s) == {"b", "c"} and reads(normal) == {"b"}
     assert list(normal[d].op.axis) == list(d.op.axis)  # axes are the same objects
     assert (s[c].attach_type, normal[c].attach_type) == (2, 3)
@@ -95,7 +95,9 @@ def test_an_argument_is_computed_in_parts(target, how):
 @pytest.mark.parametrize(
     "read",
     [
-        lambda b: te.compute((10,), lambda i: b[i] + b[te.min(i + 1, 9)], name="c"),  # what two iterations need overlaps
+        lambda b: te.compute(
+            (10,), lambda i: b[i] + b[te.min(i + 1, 9)], name="c"
+        ),  # what two iterations need overlaps
         lambda b: te.compute((5,), lambda i: b[i * 2], name="c"),  # half of it is not needed
         lambda b: te.compute((10,), lambda i: b[9 - i], name="c"),
     ],

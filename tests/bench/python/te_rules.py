@@ -90,7 +90,6 @@ def expression(name, shapes, te):
 
 def model_of(name, shapes, output):
     """The same as an ONNX model."""
-    import onnx
     from onnx import TensorProto, helper, numpy_helper
 
     names = [f"x{i}" for i in range(len(shapes))]

@@ -469,9 +469,7 @@ class _AttributeView(_View):
 
 
 AttrStmt = _AttributeView(
-    "AttrStmt",
-    (),
-    {"nodes": ("AttrStmt",), "base": Stmt, "__new__": lambda _, *parts: _attribute(*parts)},
+    "AttrStmt", (), {"nodes": ("AttrStmt",), "base": Stmt, "__new__": lambda _, *parts: _attribute(*parts)}
 )
 
 

@@ -274,10 +274,7 @@ def tile(x: Any, reps: Sequence[int]) -> Any:
     counts = [1] * (len(extents) - len(reps)) + list(reps)
     shape = [e * r for e, r in zip(extents, counts)]
     return compute(
-        shape,
-        lambda *i: x(*[te.floormod(v, e) for v, e in zip(i[front:], x.shape)]),
-        name="T_tile",
-        tag=BROADCAST,
+        shape, lambda *i: x(*[te.floormod(v, e) for v, e in zip(i[front:], x.shape)]), name="T_tile", tag=BROADCAST
     )
 
 
