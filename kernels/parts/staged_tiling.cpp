@@ -77,6 +77,8 @@ class Tiling {
         for (const int64_t pixels : segments()) {
           plan_.pixels = pixels;
           for (const int64_t rows : rows_of_units()) {
+            // Windows of one line and several columns come out wrong in units of several rows.
+            if (rows > 1 && plan_.lines == 1 && axis_.kernel > 1) continue;
             plan_.rows = rows;
             plan_.unit_lines = rows == 1 ? plan_.lines : (rows - 1) * line_stride_ + line_kernel_;
             cut_unit();

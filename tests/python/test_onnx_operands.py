@@ -496,6 +496,20 @@ def test_windows_have_the_length_of_frames(tmp_path, random):
         family.check(tmp_path)
 
 
+def test_windows_of_one_line_on_an_npu(tmp_path, random, interpreted):
+    family = Family(opset=13)
+    x, w = (
+        random.integers(-9, 9, (2, 3, 3, 4)).astype(np.float32),
+        random.integers(0, 9, (2, 3, 1, 2)).astype(np.float32),
+    )
+    for left, right in ((0, 1), (1, 0), (1, 1), (0, 0)):
+        padded = np.pad(x, [(0, 0), (0, 0), (0, 0), (left, right)])
+        count = padded.shape[3] - 1
+        y = sum(np.einsum("bchw,oc->bohw", padded[..., k : k + count], w[:, :, 0, k]) for k in (0, 1))
+        family.add("Conv", [x, w], y.astype(np.float32), constants=[1], kernel_shape=[1, 2], pads=[0, left, 0, right])
+    family.check(tmp_path, backend=interpreted, target="X2_1204")
+
+
 def test_every_second_element(tmp_path, random):
     """Of rows that end where vectors do, within one and behind one; and rows shorter than a register."""
     family = Family(opset=18)
