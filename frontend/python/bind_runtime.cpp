@@ -250,8 +250,8 @@ class NativeSession {
     for (auto& input : inputs_) input.reset();
   }
 
-  // bind_input(), prepare(), bind_output(), run() and release_arrays() in one call: arrays that empty(shape, dtype) makes
-  // for the outputs, None where their shapes depend on data or other runs are in flight.
+  // bind_input(), prepare(), bind_output(), run() and release_arrays() in one call: arrays that empty(shape, dtype)
+  // makes for the outputs, None where their shapes depend on data or other runs are in flight.
   py::object run_plain(const py::list& inputs, const py::object& empty, const py::list& dtypes) {
     if (inputs.size() != inputs_.size() || !session().is_idle()) return py::none();
     const Released released{*this};

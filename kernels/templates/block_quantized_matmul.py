@@ -155,14 +155,21 @@ def digits_of(number):
     return [low, middle, (rest - middle) >> 8]
 
 
+@S.record
+class DigitRows:
+    """Rows of x as digits_of_row() makes them."""
+
+    digits: S.ptr("i32", "global")
+    inverses: S.ptr("fp32", "global")
+    sums: S.ptr("fp32", "global")
+    starts: S.ptr("i32", "global")
+
+
 @S.prim_func(is_inline=False)
 def digits_tile(
     height: S.meta_var,
     vectors: S.meta_var,
-    digits: S.ptr("i32", "global"),
-    inverses: S.ptr("fp32", "global"),
-    sums: S.ptr("fp32", "global"),
-    starts: S.ptr("i32", "global"),
+    x: DigitRows,
     codes: S.ptr("i32", "global"),
     scale: S.ptr(SCALE, "global"),
     zeros: zero_types,
@@ -183,7 +190,7 @@ def digits_tile(
     for block in range(blocks):
         for i in S.unroll(height):
             for d in S.unroll(3):
-                start = S.vbcast(starts[(i * blocks + block) * 3 + d], lanes=VL)
+                start = S.vbcast(x.starts[(i * blocks + block) * 3 + d], lanes=VL)
                 for v in S.unroll(vectors):
                     acc[(i * vectors + v) * 3 + d] = start
         if PREFETCH > 0 and WORDS < vectors:
@@ -205,8 +212,8 @@ def digits_tile(
                 left = [S.reinterpret(b, f"uint8x{4 * VL}") for b in bytes]
                 for i in S.unroll(height):
                     for d in S.unroll(3):
-                        x = S.vbcast(digits[(i * (3 * BYTE_WORDS) + part * 3 + d) * words + w], lanes=VL)
-                        right = S.reinterpret(x, f"int8x{4 * VL}")
+                        four = S.vbcast(x.digits[(i * (3 * BYTE_WORDS) + part * 3 + d) * words + w], lanes=VL)
+                        right = S.reinterpret(four, f"int8x{4 * VL}")
                         for v in S.unroll(vectors):
                             at = (i * vectors + v) * 3 + d
                             acc[at] = S.vqdpa(acc[at], left[v], right)
@@ -219,8 +226,8 @@ def digits_tile(
                     S.cast(acc[own], "float32"), S.cast((acc[own + 2] << 8) + acc[own + 1], "float32"), vector(256)
                 )
                 if len(zeros) > 0:
-                    number = number - zero_of(zeros, at) * S.vbcast(sums[i * blocks + block], lanes=VL)
-                number = number * S.vbcast(inverses[i * blocks + block], lanes=VL)
+                    number = number - zero_of(zeros, at) * S.vbcast(x.sums[i * blocks + block], lanes=VL)
+                number = number * S.vbcast(x.inverses[i * blocks + block], lanes=VL)
                 total[i * vectors + v] = S.fma(total[i * vectors + v], factor, number)
     for part in S.unroll(vectors // NV):
         tile = [total[i * vectors + part * NV + v] for i in range(height) for v in range(NV)]
@@ -382,10 +389,12 @@ def few_rows(rows, depth, blocks, columns, x, factors, copies, codes, scale, zer
                             digits_tile(
                                 FEW_HEIGHTS[t],
                                 FEW_VECTORS[t],
-                                (copies + m * row_size).as_ptr("i32"),
-                                inverses + m * blocks,
-                                sums + m * blocks,
-                                starts + m * (blocks * 3),
+                                DigitRows(
+                                    (copies + m * row_size).as_ptr("i32"),
+                                    inverses + m * blocks,
+                                    sums + m * blocks,
+                                    starts + m * (blocks * 3),
+                                ),
                                 own_codes,
                                 scale + at,
                                 own_zeros,

@@ -30,8 +30,8 @@ struct ScaledAttention {
   std::vector<ValueId> biases;  // added to the scores; invalid ones are skipped
   ValueId allowed;              // bool, broadcast to the scores; false is -infinity
   ValueId sink;                 // [heads]: one more score, for a key without a value
-  // Heads of queries that share keys are rows of one head: keys and values are read once for all of them, and copied for
-  // none. Neither biases nor a sink then, and `allowed` is for rows_of_group() queries.
+  // Heads of queries that share keys are rows of one head: keys and values are read once for all of them, and copied
+  // for none. Neither biases nor a sink then, and `allowed` is for rows_of_group() queries.
   bool in_groups = false;
 };
 // What operators may give beside the result: [batch, heads, queries, keys], before `allowed` hides any, and after the

@@ -205,8 +205,8 @@ bool are_scalars(const OpContext& c, const std::vector<ValueId>& values) {
 }
 
 // Branches that give results of different ranks, of which one hands on what there is: the rank has to be known, so that
-// one is taken, or the other one if it hands on numbers, which stand for what cannot be computed. A run in which the one
-// that is not taken would be is an error: the result is element `condition` of a list of one.
+// one is taken, or the other one if it hands on numbers, which stand for what cannot be computed. A run in which the
+// one that is not taken would be is an error: the result is element `condition` of a list of one.
 bool hands_on_if_it_can(OpContext& c, const ImportedSubgraph& then_branch, const ImportedSubgraph& else_branch,
                         const onnx::GraphProto* then_graph, const onnx::GraphProto* else_graph) {
   const auto then_values = handed_on(c, then_branch), else_values = handed_on(c, else_branch);

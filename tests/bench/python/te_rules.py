@@ -145,7 +145,7 @@ def measure_tvm(names):
         generator = np.random.default_rng(1)
         arrays = [generator.uniform(-1, 1, s).astype("float32") for s in shapes] + [np.zeros(shape, "float32")]
         made = [tvm.runtime.tensor(a) if hasattr(tvm.runtime, "tensor") else tvm.nd.array(a) for a in arrays]
-        runs = [seconds_of(lambda: built(*made)) for _ in range(5)]
+        runs = [seconds_of(lambda built=built, made=made: built(*made)) for _ in range(5)]
         print(json.dumps([name, compiled, statistics.median(runs)]), flush=True)
 
 

@@ -396,8 +396,8 @@ class _Work:
     def _take_halves(
         self, reference: Any, report: Report, layers: Sequence[QuantizedLayer], kept: List[int], order: Sequence[int]
     ) -> None:
-        """Gives numbers of 16 bits to layers that integers are too coarse for. Their own error may break the bound: then
-        the most sensitive ones stay in float32, or more layers leave the integers, whichever costs less.
+        """Gives numbers of 16 bits to layers that integers are too coarse for. Their own error may break the bound:
+        then the most sensitive ones stay in float32, or more layers leave the integers, whichever costs less.
         """
         options = self._options
         told = {layer.name: layer for layer in report.layers}
