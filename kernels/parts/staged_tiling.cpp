@@ -73,12 +73,13 @@ class Tiling {
         plan_.run = taps == 1 ? plan_.lines * axis_.kernel : plan_.lines;
         height_ = 0;
         while (registers(height_ + 1) <= target_.vector_registers && height_ < kMostPixels) ++height_;
+        // What is so far from a tile's first column would count as the next row's.
+        while (height_ > 0 && (height_ - 1) * plan_.stride + (taps - 1) * plan_.dilation >= InnerColumns::kNoEnd)
+          --height_;
         if (height_ == 0) continue;
         for (const int64_t pixels : segments()) {
           plan_.pixels = pixels;
           for (const int64_t rows : rows_of_units()) {
-            // Windows of one line and several columns come out wrong in units of several rows.
-            if (rows > 1 && plan_.lines == 1 && axis_.kernel > 1) continue;
             plan_.rows = rows;
             plan_.unit_lines = rows == 1 ? plan_.lines : (rows - 1) * line_stride_ + line_kernel_;
             cut_unit();
@@ -290,8 +291,8 @@ class Tiling {
   bool lines_apart() const {
     constexpr int64_t kMostSteps = 65536;  // so many that the template finds their line without a division
     const int64_t rest = shape_.group_in - (plan_.blocks - 1) * plan_.block, steps = plan_.block / plan_.depth;
-    return has_lines_ && plan_.lines > 1 && plan_.taps > 1 && !plan_.runs.empty() && plan_.block % plan_.depth == 0 &&
-           rest % plan_.depth == 0 && plan_.lines * steps * steps < kMostSteps;
+    return has_lines_ && plan_.unit_lines > 1 && plan_.taps > 1 && !plan_.runs.empty() &&
+           plan_.block % plan_.depth == 0 && rest % plan_.depth == 0 && plan_.lines * steps * steps < kMostSteps;
   }
   // Whether lines of the border are left out.
   bool skips_lines() const { return shape_.top + shape_.bottom > 0 && lines_apart(); }
@@ -308,7 +309,10 @@ class Tiling {
   double share_of_lines(const PixelRun& run) const {
     if (!skips_lines() || height_out_ == 0) return 1;
     const double units = number(height_out_ / plan_.rows);
-    return 1 - number((run.top ? shape_.top : 0) + (run.bottom ? shape_.bottom : 0)) / number(plan_.lines) / units;
+    // A border may have more lines than a window.
+    const int64_t above = run.top ? std::min(shape_.top, plan_.lines) : 0,
+                  below = run.bottom ? std::min(shape_.bottom, plan_.lines) : 0;
+    return std::max(0.0, 1 - number(above + below) / number(plan_.lines) / units);
   }
 
   // Of one part of a block for a unit, whose segments have that many pixels.

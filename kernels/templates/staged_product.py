@@ -88,13 +88,13 @@ def fetch_pixels(stage, number, target, x, offset, span, channels, geometry: Geo
             for line in range(blocks.unit_lines):
                 own, place = source + line * line_pitch, target + line * span * channels
                 copy(stage, number, False, place, own, channels, geometry.channels, span, channels)
-    elif blocks.lines == 1 and channels == geometry.channels:
-        copy(stage, number, False, target, x + offset, span * channels, span * channels, 1, span * channels)
     elif ROWS > 1:
         for line in range(blocks.unit_lines):
             own = x + (offset + line * line_pitch)
             pitch = blocks.unit_lines * channels
             copy(stage, number, False, target + line * channels, own, channels, geometry.channels, span, pitch)
+    elif blocks.lines == 1 and channels == geometry.channels:
+        copy(stage, number, False, target, x + offset, span * channels, span * channels, 1, span * channels)
     else:
         pitch = blocks.lines * channels
         for plane in range(depth.kernel):

@@ -76,7 +76,12 @@ def is_inner(column, left, end):
 
 
 def positions(height, split, left, end):
-    """The columns of pixels that a tile reads."""
+    """The columns of pixels that a tile reads, in order."""
+    if DILATION > (height - 1) * STRIDE:
+        # Taps share none, however far apart they are.
+        by_tap = [column_under(i, tap, split) for tap in range(TAPS) for i in range(height)]
+        there = [q for q in by_tap if is_inner(q, left, end)]
+        return [q for q in there if q < NEXT_ROW] + [q for q in there if q >= NEXT_ROW]
     last = (height - 1) * STRIDE + (TAPS - 1) * DILATION
     read = [column_under(i, tap, split) for i in range(height) for tap in range(TAPS)]
     inner = [q for q in read if is_inner(q, left, end)]

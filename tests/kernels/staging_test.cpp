@@ -315,6 +315,25 @@ TEST_F(StagingTest, ProductsFitMemoryAndRegisters) {
     EXPECT_EQ(run.inner.end<InnerColumns::kNoEnd, run.split> 0 || (run.first + run.height) % 7 == 0);
   }
   EXPECT_FALSE(rows->skips_lines);
+  // Windows of one line: what the rows of a unit read is brought by all its lines.
+  SpatialGeometry line;
+  line.batch = 2;
+  line.channels = 96;
+  line.axes[1] = {.in = 15, .out = 15, .kernel = 1};
+  line.axes[2] = {.in = 7, .out = 5, .kernel = 3};
+  const auto lines =
+      plan_staged_product(x2, line, {.channels = 96, .group_in = 96, .group_out = 16, .element = DType::kU8, .top = 3});
+  ASSERT_TRUE(lines.has_value());
+  SCOPED_TRACE(lines->text);
+  EXPECT_GT(lines->rows, 1);
+  EXPECT_EQ(lines->unit_lines, lines->rows);
+  EXPECT_GE(lines->x_capacity, lines->unit_lines * 7 * lines->block);
+  EXPECT_TRUE(lines->lines_apart && lines->skips_lines);
+  // Taps as far apart as the columns of the next row are counted.
+  SpatialGeometry far;
+  far.batch = far.channels = 1;
+  far.axes[2] = {.in = 4300, .out = 204, .kernel = 3, .dilation = 2048};
+  EXPECT_FALSE(plan_staged_product(x2, far, {.channels = 1, .group_in = 1, .group_out = 8}).has_value());
   // A border is not part of the image.
   SpatialGeometry padded;
   padded.axes[2].pad_begin = 1;

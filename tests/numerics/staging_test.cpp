@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 
+#include "test_paths.h"
 #include "tests/numerics/road.h"
 
 namespace aipu::test {
@@ -27,7 +28,7 @@ void expect_same(OnnxBuilder& b, const std::string& name, const std::map<std::st
 }
 
 models::Extents extents_of(const std::vector<int64_t>& shape) { return {shape.begin(), shape.end()}; }
-constexpr int kFloat32 = 1, kFloat16 = 10;  // as ONNX numbers them
+constexpr int kFloat32 = 1, kInt8 = 3, kFloat16 = 10;  // as ONNX numbers them
 
 TEST(Staging, OperandsOfAllKinds) {
   // Rows of one tile and of many, tiles of one row and of many.
@@ -238,9 +239,107 @@ TEST(Staging, BordersAreThoseOfTheHost) {
   expect_same_convolutions("staged_borders", windows);
 }
 
+// A line of several columns: the lines that units of several rows read come together, with and without those between
+// the windows; channels that are whole vectors, in one transfer or line by line, and channels that are not.
+TEST(Staging, WindowsOfOneLineAreThoseOfTheHost) {
+  const Window windows[] = {
+      {{2, 3, 3, 4}, 2, {1, 2}, {1, 1}, {1, 1}, {0, 0, 0, 1}},
+      {{2, 96, 12, 6}, 16, {1, 3}, {1, 1}, {1, 1}, {3, 0, 0, 1}},     // windows above the image
+      {{1, 32, 8, 8}, 32, {1, 3}, {3, 1}, {1, 1}, {2, 1, 0, 1}},      // two lines of three that no window reads
+      {{1, 1, 1, 3400}, 8, {1, 3}, {1, 1}, {1, 1600}, {0, 0, 0, 0}},  // taps far apart
+  };
+  expect_same_convolutions("staged_lines", windows);
+}
+
+// 8-bit integers without a zero point, and both types of floats.
+std::string convolution_of(OnnxBuilder& b, const std::string& x, const Window& c, int type, std::mt19937& random) {
+  std::vector<int64_t> weights = {c.out, c.x[1] / c.groups};
+  weights.insert(weights.end(), c.kernel.begin(), c.kernel.end());
+  const models::NamedAttributes attributes = {
+      {"strides", c.strides}, {"dilations", c.dilations}, {"pads", c.pads}, {"group", c.groups}};
+  const std::string value = b.op("Cast", {x}, {{"to", type}});
+  const std::string y = b.op(type == kInt8 ? "ConvInteger" : "Conv",
+                             {value, constant_of(b, integer_tensor(random, weights), type)}, attributes);
+  return b.op("Cast", {y}, {{"to", kFloat32}});
+}
+
+// Windows of 1 to 3 lines and 1 to 5 columns with all that moves them, on images of a few lines and columns.
+Window random_window(std::mt19937& random) {
+  const auto from = [&](std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; };
+  Window c;
+  c.groups = from({1, 1, 1, 2});
+  c.out = from({1, 8, 9, 16}) * c.groups;
+  c.x = {from({1, 2}), from({1, 3, 8, 20, 32, 64, 96}) * c.groups};
+  for (const int64_t lines : {from({1, 1, 2, 3}), from({1, 2, 3, 4, 5})}) {
+    c.kernel.push_back(lines);
+    c.strides.push_back(from({1, 2, 3}));
+    c.dilations.push_back(from({1, 1, 2}));
+  }
+  for (int side = 0; side < 4; ++side) c.pads.push_back(from({0, 0, 1, 3}));
+  for (size_t k = 0; k < 2; ++k) {
+    const int64_t window = (c.kernel[k] - 1) * c.dilations[k] + 1, padding = c.pads[k] + c.pads[k + 2];
+    c.x.push_back(std::max<int64_t>(1, window - padding) + static_cast<int64_t>(random() % 8));
+  }
+  return c;
+}
+
+// Conversion as it is, but for the C compiler, whose results interpreters do not need.
+class NoCompiler {
+ public:
+  NoCompiler() {
+    ::setenv("AIPU_CC", AIPU_SOURCE_DIR "/tests/fuzz/stub_cc.sh", 1);
+    ::setenv("AIPU_CACHE_DIR", temporary_path("stubs").c_str(), 1);
+  }
+  ~NoCompiler() {
+    ::unsetenv("AIPU_CC");
+    ::unsetenv("AIPU_CACHE_DIR");
+  }
+  NoCompiler(const NoCompiler&) = delete;
+  NoCompiler& operator=(const NoCompiler&) = delete;
+};
+
+TEST(Staging, RandomWindowsAreThoseOfTheHost) {
+  constexpr int kModels = 2, kWindows = 20;
+  const NoCompiler stub;
+  std::mt19937 random(14);
+  for (int model = 0; model < kModels; ++model) {
+    for (const int type : {kFloat32, kFloat16, kInt8}) {
+      OnnxBuilder b("random_windows", 3);
+      std::map<std::string, Tensor> inputs;
+      std::map<std::string, Window> windows;
+      for (int i = 0; i < kWindows; ++i) {
+        const Window c = random_window(random);
+        const std::string number = std::to_string(i);
+        models::Extents extents = extents_of(c.x);
+        // A number of images and lines that only a run knows.
+        if (i % 6 == 5) extents[0] = "N" + number, extents[2] = "H" + number;
+        const std::string x = b.input("x" + number, DType::kF32, extents);
+        b.output(convolution_of(b, x, c, type, random), "y" + number, DType::kF32,
+                 models::Extents(4, models::Extents::value_type("")));
+        inputs["x" + number] = integer_tensor(random, c.x);
+        windows["y" + number] = c;
+      }
+      const std::string path = temporary_path("random_windows.onnx");
+      ASSERT_TRUE(b.save(path).ok());
+      const auto expected = run_road(path, inputs, {.target = "host-baseline", .backend = "interp"});
+      ASSERT_TRUE(expected.ok()) << expected.status().message();
+      const auto actual = run_road(path, inputs, {.target = "X2_1204", .backend = "interp"});
+      ASSERT_TRUE(actual.ok()) << actual.status().message();
+      for (const auto& [output, tensor] : *expected) {
+        const Window& c = windows.at(output);
+        SCOPED_TRACE("x " + testing::PrintToString(c.x) + ", out " + std::to_string(c.out) + ", groups " +
+                     std::to_string(c.groups) + ", kernel " + testing::PrintToString(c.kernel) + ", strides " +
+                     testing::PrintToString(c.strides) + ", dilations " + testing::PrintToString(c.dilations) +
+                     ", pads " + testing::PrintToString(c.pads) + ", type " + std::to_string(type));
+        expect_close(actual->at(output), tensor, 0, 0, output);
+      }
+    }
+  }
+}
+
 // Integers, whose border has the value of the zero point.
 TEST(Staging, BordersOfIntegersAreThoseOfTheHost) {
-  constexpr int kUint8 = 2, kInt8 = 3;
+  constexpr int kUint8 = 2;
   std::mt19937 random(9);
   OnnxBuilder b("staged_integer_borders", 3);
   std::map<std::string, Tensor> inputs;
