@@ -133,6 +133,15 @@ def test_what_the_rules_make():
     assert text.count("parallel") == 1  # all of a row inside of one loop
 
 
+def test_rows_that_vectors_do_not_divide_are_long_vectors():
+    for columns, lanes in ((1000, 200), (1024, 16), (1003, 16), (24, 16)):
+        a = te.placeholder((4, columns), name="a")
+        out = topi.nn.softmax(a)
+        text = str(tvm.lower(topi.generic.schedule([out], "host"), [a, out], simple_mode=True))
+        exponential = text.index("exp(")
+        assert text[:exponential].rindex("vectorized(") == text[:exponential].rindex(f"vectorized({lanes})"), columns
+
+
 def test_numbers_that_all_lanes_share_are_spread_before_loops():
     a = te.placeholder((4, 64), name="a")
     out = topi.nn.softmax(a)
