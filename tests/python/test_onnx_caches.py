@@ -192,3 +192,13 @@ def test_number_of_keys_that_only_a_run_knows(tmp_path, random, past):
             ValueError, match=r"'y_node' \(GroupQueryAttention\): index 6 is outside of an axis of 6 elements"
         ):
             model.run(feed)
+
+
+def test_sparse_attention_without_a_layout(tmp_path, random, family):
+    operands = [floats(random, 1, 2, HEADS * SIZE), *floats(random, 2, 1, 2, KEY_HEADS * SIZE)]
+    operands += [*floats(random, 2, 1, KEY_HEADS, 16, SIZE), np.zeros((0, 2), np.int32), np.zeros((0, 1), np.int32)]
+    operands += [np.array([2], np.int32), np.array([2], np.int32)]
+    options = {"num_heads": HEADS, "kv_num_heads": KEY_HEADS, "sparse_block_size": 16}
+    family.add("SparseAttention", operands, [operands[0], *operands[3:5]], **options)
+    with pytest.raises(RuntimeError, match=r"takes block_row_indices \[layouts, blocks \+ 1\]"):
+        family.check(tmp_path)

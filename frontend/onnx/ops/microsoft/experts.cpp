@@ -174,8 +174,12 @@ FewBits layer_of_few_bits(OpContext& c, size_t number, int64_t bits, int64_t blo
     c.fail_unsupported(str_cat("weights of ", w.bits, " bits are not supported"));
   if (!c.has_input(w.codes + 1)) c.fail_invalid(str_cat("needs input ", w.codes + 1, ", the scales"));
   const TensorType& type = c.type(c.input(w.codes));
-  const bool known = type.dtype == DType::kU8 && type.rank() == 3 &&
-                     std::ranges::all_of(type.shape, [](const Dim& extent) { return extent.is_constant(); });
+  // Larger ones no file has, and their bits could not be counted.
+  constexpr int64_t kMostExtent = int64_t{1} << 40;
+  const auto fits = [](const Dim& extent) {
+    return extent.constant_or(0) >= 1 && extent.constant_or(0) <= kMostExtent;
+  };
+  const bool known = type.dtype == DType::kU8 && type.rank() == 3 && std::ranges::all_of(type.shape, fits);
   if (c.ok() && !known) c.fail_unsupported(str_cat("weights of the type ", type.text(), " are not supported"));
   if (!c.ok()) return w;
   w.experts = *type.shape[0].constant(), w.rows = *type.shape[1].constant();

@@ -244,7 +244,7 @@ void sparse_attention(OpContext& c) {
   const auto layouts = c.rank(c.input(5)) == 2 ? c.type(c.input(5)).shape[0].constant() : std::nullopt;
   const auto edges = layouts ? c.type(c.input(5)).shape[1].constant() : std::nullopt;
   const auto places = c.rank(c.input(6)) == 2 ? c.type(c.input(6)).shape[1].constant() : std::nullopt;
-  if (!edges || !places || core.heads % *layouts != 0) {
+  if (!edges || !places || *layouts < 1 || *edges < 1 || core.heads % *layouts != 0) {
     return c.fail_invalid(str_cat("takes block_row_indices [layouts, blocks + 1] and block_col_indices, found ",
                                   c.type(c.input(5)).text(), " and ", c.type(c.input(6)).text()));
   }

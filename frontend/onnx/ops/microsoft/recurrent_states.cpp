@@ -104,7 +104,7 @@ void gated_delta_net(OpContext& c) {
     return c.fail_invalid("needs initial_state, which says how many sentences there are");
   const auto heads = c.type(c.input(0)).shape.end()[-2].constant();
   const auto value_heads = c.type(c.input(2)).shape.end()[-2].constant();
-  if (!heads || !value_heads || *heads < 1 || *value_heads % *heads != 0)
+  if (!heads || !value_heads || *heads < 1 || *value_heads < 1 || *value_heads % *heads != 0)
     return c.fail_invalid(str_cat("heads of queries and values do not fit: ", c.type(c.input(0)).text(), ", ",
                                   c.type(c.input(2)).text()));
   rule.heads = rule.key_heads = *value_heads;
