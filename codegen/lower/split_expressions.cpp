@@ -46,7 +46,8 @@ std::vector<VarPtr> VectorSplitter::make_parts(const Var& var) const {
 
 VarPtr VectorSplitter::allocate(const std::string& name, Type type, int64_t lanes) {
   VarPtr buffer = new_var(name + "_lanes", memory_pointer(type));
-  emit(Alloc{buffer, (lanes == 0 ? type.lanes : lanes) + 1, {}});
+  const int padding = plan_.is_split(type) ? cut(type).back().lanes - cut(type).back().valid : 0;
+  emit(Alloc{buffer, (lanes == 0 ? type.lanes : lanes) + std::max(padding, 1), {}});
   return buffer;
 }
 
@@ -111,7 +112,7 @@ void VectorSplitter::store_chunks(const Chunks& values, const std::vector<Chunk>
 
 Expr VectorSplitter::load_lanes(const Expr& pointer, const Chunk& chunk, Type type) {
   const bool boolean = is_bool(type.element);
-  // Padding is loaded too: the memory is one lane longer.
+  // Padding is loaded too: the memory has room for it.
   const Chunk whole{chunk.offset, chunk.lanes, chunk.lanes};
   const Expr loaded = load_chunk(move(pointer, chunk.offset), whole, boolean ? type.with_element(DType::kU8) : type);
   return boolean ? from_bytes(loaded) : loaded;

@@ -14,7 +14,8 @@ namespace aipu::tir {
 //  - Elementwise intrinsics are repeated; reductions combine registers first; rearrangements of lanes take a register
 //    where it is the right one, and go through private memory where not.
 //  - Vectors of more than 64 registers, all alike, live in private memory; loops over registers work on them.
-//  - A register with one meaningful lane is padded to two; loads and stores of it are masked.
+//  - A register with one meaningful lane is padded to two; loads and stores of it are masked. So is the end of a vector
+//    of float32 that has half a register of 512 bits or more.
 // Fails for intrinsics that are only defined on native vectors when the target's registers are narrower.
 Result<Module> split_vectors(const Module& module, const Target& target);
 

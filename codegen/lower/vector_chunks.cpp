@@ -2,11 +2,22 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/tir/visit.h"
 
 namespace aipu::tir {
+
+namespace {
+
+// From here on a masked move costs no more than another. Then the end of a vector is in a register as wide as those
+// before it: a number that all lanes multiply by is loaded to all lanes once, where a narrower register takes another
+// instruction for it, on a port that multiplications need. For float32 alone: what moves lanes of other elements, or
+// divides integers, is better off without lanes that mean nothing.
+constexpr int kMaskedBits = 512;
+
+}  // namespace
 
 bool ChunkPlan::fits(Type vector) const {
   return std::has_single_bit(static_cast<unsigned>(vector.lanes)) &&
@@ -21,11 +32,14 @@ bool ChunkPlan::is_long(int lanes) const {
 ChunkPlan::ChunkPlan(const Module& module, const Target& target, size_t most_unrolled)
     : vector_bits_(target.vector_bits), most_unrolled_(most_unrolled) {
   std::map<int, int> widest;  // bits of the widest element per number of lanes; a lane of a mask takes a byte
+  std::set<int> others;       // numbers of lanes that elements other than float32 have
   const auto note = [&](Type type) {
-    if (type.pointer)
+    if (type.pointer) {
       any_wide_pointer_ |= is_wide_pointer(type);
-    else if (type.is_vector())
+    } else if (type.is_vector()) {
       widest[type.lanes] = std::max(widest[type.lanes], dtype_bits(type.element));
+      if (type.element != DType::kF32 && !type.is_mask()) others.insert(type.lanes);
+    }
   };
   for (const PrimFuncPtr& function : module.functions) {
     note(function->return_type);
@@ -51,6 +65,10 @@ ChunkPlan::ChunkPlan(const Module& module, const Target& target, size_t most_unr
     std::vector<Chunk>& cut = splits_[lanes];
     for (int offset = 0; offset < lanes;) {
       const int rest = lanes - offset;
+      if (vector_bits_ >= kMaskedBits && offset > 0 && rest < most && 2 * rest >= most && !others.contains(lanes)) {
+        cut.push_back({offset, most, rest});
+        break;
+      }
       const int valid = std::min(most, static_cast<int>(std::bit_floor(static_cast<unsigned>(rest))));
       cut.push_back({offset, std::max(valid, 2), valid});
       offset += valid;

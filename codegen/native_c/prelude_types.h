@@ -522,6 +522,7 @@ template <int L>
 __inl __mask<L> __const_mask(ulong bits) {
   typedef typename __int_of<__mask_bytes<L>::value>::s E;
   E lanes[L];
+#pragma GCC unroll 64  // else gcc makes the lanes of a wide mask anew at each place, one by one
   for (int i = 0; i < L; i++) lanes[i] = (E) - (E)((bits >> i) & 1);
   return __bits<__mask<L>>(lanes);
 }

@@ -48,11 +48,29 @@ int64_t lanes_for(const IterVarPtr& axis, int64_t wanted) {
   return *extent % lanes == 0 ? lanes : std::min(wanted, std::max<int64_t>(*extent, 1));
 }
 
+// On a CPU, of a row that vectors do not divide: longer ones that do, of registers that are nearly all full, so that no
+// mask is computed. `lanes` where there are none.
+int64_t long_lanes(int64_t count, int64_t lanes) {
+  constexpr int64_t kMost = 256;
+  constexpr double kWaste = 1.06;
+  int64_t best = lanes;
+  double least = kWaste / static_cast<double>(lanes);
+  for (int64_t wide = lanes + lanes / 2; count % lanes != 0 && wide <= std::min(count, kMost); wide += lanes / 2) {
+    const int64_t registers = (wide + lanes - 1) / lanes;
+    const double per_element = static_cast<double>(registers) / static_cast<double>(wide);
+    if (count % wide != 0 || per_element >= least) continue;
+    least = per_element;
+    best = wide;
+  }
+  return best;
+}
+
 // Vectors of a nest; on an NPU several at once, so that a loop's arithmetic is for more than one.
 Status vectorize(Stage& stage, const std::vector<IterVarPtr>& axes, int64_t lanes, Machine machine) {
   if (axes.empty()) return {};
   int64_t count = 1;
   for (const IterVarPtr& axis : axes) count *= extent_of(axis).value_or(0);
+  if (machine == Machine::kCpu) lanes = long_lanes(count, lanes);
   AIPU_ASSIGN_OR_RETURN(const IterVarPtr fused, stage.fuse_all(axes));
   AIPU_ASSIGN_OR_RETURN(const auto parts, stage.split(fused, make_int(lanes), nullptr));
   for (const int64_t together : {4, 5, 3, 2}) {

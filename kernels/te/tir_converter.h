@@ -9,6 +9,7 @@
 #include "codegen/tir/verifier.h"
 #include "kernels/te/dma_copy.h"
 #include "kernels/te/expr_to_tir.h"
+#include "kernels/te/hoist.h"
 #include "kernels/te/padding.h"
 #include "kernels/te/print.h"
 #include "kernels/te/to_tir.h"
@@ -328,7 +329,8 @@ class Converter {
                    [&](const For& n) {
                      if (copies(n, out) || vectors(n, out)) return;
                      if (const auto parts = split_padding(n, &analyzer_)) return on_one(*parts, out);
-                     out->push_back(plain_loop(n, [&](std::vector<tir::Stmt>* inside) { on_one(n.body, inside); }));
+                     out->push_back(hoist_broadcasts(
+                         plain_loop(n, [&](std::vector<tir::Stmt>* inside) { on_one(n.body, inside); })));
                    },
                    [&](const If& n) {
                      std::vector<tir::Stmt> body;

@@ -126,6 +126,28 @@ TEST(Lower, PadsASingleLane) {
 )");
 }
 
+// The end of a vector of float32, in registers that are wide enough for masked moves to be as fast as others: as wide
+// as those before it, if it has half of the lanes at least, so that all have the same right operand.
+TEST(Lower, PadsTheEndOfFloatsInWideRegisters) {
+  expect_lowered(R"(func f(x#0: global float32*, y#1: global float32*) -> void {
+  eval S.vstore<void>((S.vload<float32x24>(x#0, 1, .lanes=24) * broadcast<24>(load(y#1, 0))), x#0, 1)
+  eval S.vstore<void>(S.vload<float32x20>(x#0, 1, .lanes=20), y#1, 1)
+}
+)",
+                 machine(512), R"(func f(x#0: global float32*, y#1: global float32*) -> void {
+  let t#2: float32 = load(y#1, 0)
+  let v#3: float32x16 = (S.vload<float32x16>(x#0, 1, .lanes=16) * broadcast<16>(t#2))
+  let v#4: float32x16 = (S.vload<float32x16>((x#0 + 16:int64), 1, mask="8T8F":boolx16, .lanes=16) * broadcast<16>(t#2))
+  eval S.vstore<void>(v#3, x#0, 1)
+  eval S.vstore<void>(v#4, (x#0 + 16:int64), 1, mask="8T8F":boolx16)
+  let v#5: float32x16 = S.vload<float32x16>(x#0, 1, .lanes=16)
+  let v#6: float32x4 = S.vload<float32x4>((x#0 + 16:int64), 1, .lanes=4)
+  eval S.vstore<void>(v#5, y#1, 1)
+  eval S.vstore<void>(v#6, (y#1 + 16:int64), 1)
+}
+)");
+}
+
 // Values of L lanes are cut by the widest element among them.
 TEST(Lower, LanesOfDifferentTypesStayTogether) {
   expect_lowered(R"(func f(x#0: global int8*, y#1: global float32*) -> void {
@@ -167,10 +189,10 @@ func g(v_0#0: int32x8, v_1#1: int32x8, result#2: private int32*) -> void {
 )");
 }
 
-// Runs `body` (x: 64 int32 with x[i] = 3 * i + 1) before and after lowering to registers of 256 bits.
-void expect_same_results(const std::string& body) {
+// Runs `body` (x: 64 int32 with x[i] = 3 * i + 1) before and after lowering to registers of some width.
+void expect_same_results(const std::string& body, int bits = 256) {
   const Module module = parsed("func f(x#0: global int32*) -> void {\n" + body + "\n}\n");
-  const Result<Module> lowered = lower(module, machine(256));
+  const Result<Module> lowered = lower(module, machine(bits));
   ASSERT_TRUE(lowered.ok()) << lowered.status().message();
   std::vector<int32_t> results[2];
   for (const Module* one : {&module, &*lowered}) {
@@ -205,6 +227,33 @@ TEST(Lower, PaddingHasNoEffect) {
     let w#2: int32x9 = S.vload_gather<int32x9>(x#0, cast<int16x9>((v#1 + broadcast<9>(30))))
     eval S.vstore<void>(w#2, (x#0 + 40), 2)
   )");
+}
+
+// The same of several padding lanes, of float32 alone.
+TEST(Lower, PaddingOfFloatsHasNoEffect) {
+  const std::string begin = R"(
+    let f#1: global float32* = cast<global float32*>(x#0)
+    for serial i#2: int32 = 0 to 64 step 1 {
+      store f#1[i#2] = (cast<float32>(load(x#0, i#2)) * 0.1)
+    }
+    let v#3: float32x25 = (S.vload<float32x25>(f#1, 1, .lanes=25) + broadcast<25>(1.5))
+  )";
+  expect_same_results(begin + R"(
+    store x#0[40] = cast<int32>(S.vall<bool>((v#3 > broadcast<25>(0.5))))
+    store x#0[41] = cast<int32>(S.vany<bool>((v#3 == broadcast<25>(0.0))))
+    store f#1[42] = lane(S.vrpmin<float32x25>(v#3), 0)
+    store f#1[43] = lane(S.vrpadd<float32x25>(v#3), 0)
+    eval S.vstore<void>((v#3 / v#3), (f#1 + 1), 1)
+    eval S.vstore<void>(v#3, (f#1 + 44), 1, mask=(v#3 < broadcast<25>(2.5)))
+  )",
+                      512);
+  expect_same_results(begin + "eval S.vstore<void>(v#3, (f#1 + 3), 2)", 512);
+  expect_same_results(begin + R"(
+    setlane v#3[(load(x#0, 1) & 15)] = 7.5
+    set v#3 = S.vshfl<float32x25>(v#3, 8)
+    eval S.vstore<void>(v#3, f#1, 1)
+  )",
+                      512);
 }
 
 // A load behind a store to the same place: all registers are loaded first.

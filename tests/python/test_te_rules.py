@@ -133,6 +133,41 @@ def test_what_the_rules_make():
     assert text.count("parallel") == 1  # all of a row inside of one loop
 
 
+def test_rows_that_vectors_do_not_divide_are_long_vectors():
+    for columns, lanes in ((1000, 200), (1024, 16), (1003, 16), (24, 16)):
+        a = te.placeholder((4, columns), name="a")
+        out = topi.nn.softmax(a)
+        text = str(tvm.lower(topi.generic.schedule([out], "host"), [a, out], simple_mode=True))
+        exponential = text.index("exp(")
+        assert text[:exponential].rindex("vectorized(") == text[:exponential].rindex(f"vectorized({lanes})"), columns
+
+
+def test_numbers_that_all_lanes_share_are_spread_before_loops():
+    a = te.placeholder((4, 64), name="a")
+    out = topi.nn.softmax(a)
+    source = tvm.build(topi.generic.schedule([out], "X2_1204"), [a, out], "X2_1204").get_source()
+    assert source.count("(float8)") - source.count("(float8)0x") - source.count("(float8)-0x") == 2
+    for line in source.splitlines():
+        assert "(float8)" not in line or "vexp" not in line, line
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_numbers_that_a_loop_makes_are_not_spread_before_it(target):
+    a = te.placeholder((6, 16), name="a")
+    k = te.reduce_axis((0, 16), "k")
+    total = te.compute((6,), lambda i: te.sum(a[i, k], axis=k), name="total")
+    out = te.compute((6, 16), lambda i, j: a[i, j] - total[i], name="out")
+    schedule = te.create_schedule(out.op)
+    stage = schedule[out]
+    rows, row = stage.split(out.op.axis[0], nparts=2)
+    stage.vectorize(out.op.axis[1])
+    schedule[total].compute_at(stage, row)
+    schedule[total].set_scope("local")
+    x, y = random(6, 16), np.zeros((6, 16), "float32")
+    tvm.build(schedule, [a, out], target)(x, y)
+    np.testing.assert_allclose(y, x - x.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)
+
+
 def test_a_sum_takes_a_product_with_one_rounding():
     a, b = te.placeholder((1,), name="a"), te.placeholder((1,), name="b")
     k = te.reduce_axis((0, 1), "k")
