@@ -187,7 +187,7 @@ FewBits layer_of_few_bits(OpContext& c, size_t number, int64_t bits, int64_t blo
   if (block > 0 && w.depth % block != 0)
     c.fail_invalid(str_cat("block_size ", block, " does not divide the ", w.depth, " elements of a row"));
   if (!c.ok()) return w;
-  const auto expect = [&](size_t i, Shape shape) {
+  const auto expect = [&](size_t i, const Shape& shape) {
     if (c.ok() && c.has_input(i) && c.type(c.input(i)).shape != shape)
       c.fail_invalid(str_cat("input ", i, " is ", c.type(c.input(i)).text(), ", expected ", graph::shape_text(shape)));
   };
