@@ -69,7 +69,49 @@ class FindPromotable {
   std::set<const Var*> escaped_;
 };
 
-class Promote : public Mutator {
+// What an array's elements, or vectors of them, become: variables, defined where the array was allocated.
+class PromoteArrays : public Mutator {
+ public:
+  using Mutator::mutate;
+
+ protected:
+  // The contents start undefined; a zero is as good as anything and the C compiler drops it where a store comes first.
+  template <typename Span>
+  void define_all(const Alloc& alloc, Type type, const Span& span) {
+    std::vector<VarPtr>& variables = variables_[alloc.buffer.get()];
+    variables.clear();
+    const int64_t at_once = type.lanes / alloc.buffer->type.pointee().lanes;  // elements of the array in a variable
+    for (int64_t i = 0; i < alloc.count / at_once; ++i) {
+      variables.push_back(std::make_shared<Var>(Var{fmt::format("{}{}", alloc.buffer->name, i), type}));
+      Expr zero = is_floating(type.element)      ? float_imm(0, type.element)
+                  : type.element == DType::kBool ? bool_imm(false)
+                                                 : int_imm(0, type.element);
+      if (type.lanes > 1) zero = broadcast(std::move(zero), type.lanes);
+      pending_.push_back(make_stmt(Define{variables.back(), std::move(zero)}, span));
+    }
+  }
+
+  // Definitions have to land in the block of the allocation itself.
+  Stmt mutate_block_or_children(const Stmt& stmt) {
+    const auto* scope = stmt->as<Block>();
+    if (scope == nullptr) return mutate_children(stmt);
+    std::vector<Stmt> body;
+    for (const Stmt& child : scope->body) {
+      Stmt changed = mutate(child);
+      for (Stmt& definition : pending_) body.push_back(std::move(definition));
+      pending_.clear();
+      if (changed) body.push_back(std::move(changed));
+    }
+    return make_stmt(Block{std::move(body)}, stmt->span);
+  }
+
+  std::map<const Var*, std::vector<VarPtr>> variables_;
+
+ private:
+  std::vector<Stmt> pending_;
+};
+
+class Promote : public PromoteArrays {
  public:
   explicit Promote(const std::map<const Var*, int64_t>& counts) : counts_(counts) {}
 
@@ -83,42 +125,14 @@ class Promote : public Mutator {
   Stmt mutate(const Stmt& stmt) override {
     if (!stmt) return stmt;
     if (const auto* alloc = stmt->as<Alloc>(); alloc != nullptr && counts_.contains(alloc->buffer.get())) {
-      // The contents start undefined; a zero is as good as anything and the C compiler drops it where a store comes
-      // first.
-      std::vector<VarPtr>& variables = variables_[alloc->buffer.get()];
-      variables.clear();
-      const Type type = alloc->buffer->type.pointee();
-      std::vector<Stmt> definitions;
-      for (int64_t i = 0; i < alloc->count; ++i) {
-        auto var = std::make_shared<Var>();
-        var->name = fmt::format("{}{}", alloc->buffer->name, i);
-        var->type = type;
-        variables.push_back(var);
-        Expr zero = is_floating(type.element)      ? float_imm(0, type.element)
-                    : type.element == DType::kBool ? bool_imm(false)
-                                                   : int_imm(0, type.element);
-        if (type.lanes > 1) zero = broadcast(std::move(zero), type.lanes);
-        definitions.push_back(make_stmt(Define{var, std::move(zero)}, stmt->span));
-      }
-      pending_ = std::move(definitions);
+      define_all(*alloc, alloc->buffer->type.pointee(), stmt->span);
       return nullptr;
     }
     if (const auto* store = stmt->as<Store>()) {
       if (VarPtr var = variable(store->pointer, store->index))
         return make_stmt(Assign{var, mutate(store->value)}, stmt->span);
     }
-    if (const auto* scope = stmt->as<Block>()) {
-      // Definitions have to land in the block of the allocation itself.
-      std::vector<Stmt> body;
-      for (const Stmt& child : scope->body) {
-        Stmt changed = mutate(child);
-        for (Stmt& definition : pending_) body.push_back(std::move(definition));
-        pending_.clear();
-        if (changed) body.push_back(std::move(changed));
-      }
-      return make_stmt(Block{std::move(body)}, stmt->span);
-    }
-    return mutate_children(stmt);
+    return mutate_block_or_children(stmt);
   }
 
  private:
@@ -130,8 +144,6 @@ class Promote : public Mutator {
   }
 
   const std::map<const Var*, int64_t>& counts_;
-  std::map<const Var*, std::vector<VarPtr>> variables_;
-  std::vector<Stmt> pending_;
 };
 
 // A vector of an array's elements that a load or a store names: one after the other, without a mask, at a constant
@@ -217,7 +229,7 @@ class FindVectors {
   std::set<const Var*> escaped_;
 };
 
-class PromoteVectors : public Mutator {
+class PromoteVectors : public PromoteArrays {
  public:
   explicit PromoteVectors(const std::map<const Var*, Type>& types) : types_(types) {}
 
@@ -231,30 +243,13 @@ class PromoteVectors : public Mutator {
   Stmt mutate(const Stmt& stmt) override {
     if (!stmt) return stmt;
     if (const auto* alloc = stmt->as<Alloc>(); alloc != nullptr && types_.contains(alloc->buffer.get())) {
-      const Type type = types_.at(alloc->buffer.get());
-      std::vector<VarPtr>& variables = variables_[alloc->buffer.get()];
-      variables.clear();
-      for (int64_t i = 0; i < alloc->count / type.lanes; ++i) {
-        variables.push_back(std::make_shared<Var>(Var{fmt::format("{}{}", alloc->buffer->name, i), type}));
-        Expr zero = is_floating(type.element) ? float_imm(0, type.element) : int_imm(0, type.element);
-        pending_.push_back(make_stmt(Define{variables.back(), broadcast(std::move(zero), type.lanes)}, stmt->span));
-      }
+      define_all(*alloc, types_.at(alloc->buffer.get()), stmt->span);
       return nullptr;
     }
     if (const auto stored = stored_vector(stmt)) {
       if (VarPtr var = variable(stored->first)) return make_stmt(Assign{var, mutate(stored->second)}, stmt->span);
     }
-    if (const auto* scope = stmt->as<Block>()) {
-      std::vector<Stmt> body;
-      for (const Stmt& child : scope->body) {
-        Stmt changed = mutate(child);
-        for (Stmt& definition : pending_) body.push_back(std::move(definition));
-        pending_.clear();
-        if (changed) body.push_back(std::move(changed));
-      }
-      return make_stmt(Block{std::move(body)}, stmt->span);
-    }
-    return mutate_children(stmt);
+    return mutate_block_or_children(stmt);
   }
 
  private:
@@ -264,8 +259,6 @@ class PromoteVectors : public Mutator {
   }
 
   const std::map<const Var*, Type>& types_;
-  std::map<const Var*, std::vector<VarPtr>> variables_;
-  std::vector<Stmt> pending_;
 };
 
 }  // namespace
