@@ -206,6 +206,12 @@ Expression quantize(Writer& w) {
   if (w.scalar(1) != 1.0) value = value / convert(w.in(1), w.type_in(1), DType::kF32);
   if (dtype_bits(to) <= 16) {
     const auto zero = w.has(2) ? w.scalar(2) : std::optional<double>(0);
+    if (w.converts && zero == 0.0) {
+      // An instruction rounds and converts, the next one saturates.
+      const Expression number = cast_to(call("rint", value), DType::kI32);
+      return call("cast", number, Expression::atom(fmt::format("f\"{}x{{VL}}\"", dtype_name(to))),
+                  Expression::atom("\"all\""), Expression::atom("True"));
+    }
     Expression least = Writer::constant(low - zero.value_or(0), DType::kF32),
                most = Writer::constant(high - zero.value_or(0), DType::kF32);
     const double shift = rounding_shift(zero);

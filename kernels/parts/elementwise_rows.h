@@ -134,6 +134,9 @@ class Writer {
   size_t first_fault = 0;                               // faults of the nodes before, in the same expression
   std::string error;                                    // what is wrong with the node, if anything
   Expression shifted;                                   // left by QuantizeLinear
+  // Of QuantizeLinear: its input is no NaN, the sum of a seed that converts (fuse_expression()), and who reads the result
+  // wants the integer alone.
+  bool converts = false;
   const std::map<ValueId, Rounded>* rounded = nullptr;  // of the nodes before, in the same expression
 
  private:
