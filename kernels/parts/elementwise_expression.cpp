@@ -56,7 +56,10 @@ class BoundedValues {
     for (const NodeId id : nodes) {
       const Node& node = graph.node(id);
       if (node.op == "DequantizeLinear") dequantized_.insert(node.inputs[0]);
+      const bool is_sum = node.op == "Relu" || node.op == "Add" || node.op == "Identity";
+      hides_zeros_ = hides_zeros_ && (is_sum || node.op == "DequantizeLinear" || node.op == "QuantizeLinear");
     }
+    hides_zeros_ = hides_zeros_ && !nodes.empty() && graph.node(nodes.back()).op == "QuantizeLinear";
   }
   void add(const Node& node) {
     bool is_bounded = false;
@@ -76,10 +79,15 @@ class BoundedValues {
   bool converts(const Node& node) const {
     return bounded_.count(node.inputs[0]) > 0 && dequantized_.count(node.outputs[0]) == 0;
   }
+  // And whether it may round without a sum: see Writer::rounds.
+  bool rounds(const Node& node) const {
+    return hides_zeros_ && bounded_.count(node.inputs[0]) > 0 && dequantized_.count(node.outputs[0]) > 0;
+  }
 
  private:
   const Graph& graph_;
   std::set<ValueId> bounded_, dequantized_;
+  bool hides_zeros_ = true;  // sums end as integers: nobody sees the sign of a zero
 };
 
 Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed, bool numbers_in_source,
@@ -141,12 +149,13 @@ Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& node
     writer.prefix = fmt::format("u{}", serial);
     writer.rounded = &rounded;
     writer.converts = seed_converts && node.op == "QuantizeLinear" && bounded.converts(node);
+    writer.rounds = seed_converts && node.op == "QuantizeLinear" && bounded.rounds(node);
     bounded.add(node);
     writer.first_fault = fused.faults.size();
     Expression expression = row->write(writer);
     if (!writer.error.empty()) return invalid_model(str_cat(graph::origins_text(node.origins), ": ", writer.error));
     for (std::string& message : writer.faults) fused.faults.push_back({std::move(message), id});
-    if (writer.shifted) rounded[node.outputs[0]] = {writer.shifted, writer.zero_text()};
+    if (writer.shifted) rounded[node.outputs[0]] = {writer.shifted, writer.zero_text(), writer.shifted_is_number};
     std::move(writer.statements.begin(), writer.statements.end(), std::back_inserter(function.statements));
     ++serial;
     function.statements.push_back({name, std::move(expression)});

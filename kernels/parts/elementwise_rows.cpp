@@ -226,6 +226,11 @@ Expression quantize(Writer& w) {
     }
     // Clamped before it is rounded: the limits are integers. They are the second operands: a NaN becomes a number.
     value = call("min", call("max", value, least), most);
+    if (w.rounds && zero) {
+      w.shifted = w.let(call("rint", value));
+      w.shifted_is_number = true;
+      return cast_to(cast_to(w.shifted, DType::kI32) + Writer::constant(*zero, DType::kI32), to);
+    }
     w.shifted = w.let(value + Writer::constant(shift, DType::kF32));
     const Expression bits = call("reinterpret", w.shifted, Expression::atom("f\"int32x{VL}\""));
     return cast_to(zero && offset == 0 ? bits : bits + added, to);
@@ -269,7 +274,9 @@ Expression dequantize(Writer& w) {
   const auto zero = w.has(2) ? w.scalar(2) : std::optional<double>(0);
   // What was rounded a moment ago need not become an integer and a float again.
   if (const Expression shifted = w.shifted_of(w.node().inputs[0]); shifted && w.type_out() == DType::kF32)
-    return (shifted - Writer::constant(rounding_shift(zero), DType::kF32)) * scale;
+    return w.has_number_of(w.node().inputs[0])
+               ? shifted * scale
+               : (shifted - Writer::constant(rounding_shift(zero), DType::kF32)) * scale;
   Expression value = convert(w.in(0), w.type_in(0), DType::kI32);
   if (zero != 0.0) value = value - convert(w.in(2), w.type_in(2), DType::kI32);
   return convert(value, DType::kI32, w.type_out()) * scale;
