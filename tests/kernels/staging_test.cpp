@@ -259,13 +259,15 @@ TEST_F(StagingTest, ProductsFitMemoryAndRegisters) {
             SCOPED_TRACE(plan->text);
             const int64_t span = plan->pixels + kernel - 1, tiles = plan->vectors * plan->lanes / plan->columns;
             const int64_t steps = (plan->block * plan->run + plan->depth - 1) / plan->depth;
-            EXPECT_GE(plan->x_capacity, span * kernel * plan->block + plan->depth - 1);
+            // A vector may be read that begins in x, where lines are not whole vectors.
+            const int64_t beyond = plan->lines_apart ? 0 : plan->depth - 1;
+            EXPECT_GE(plan->x_capacity, span * kernel * plan->block + beyond);
             EXPECT_GE(plan->w_capacity * plan->parts, steps * tiles * plan->taps * plan->columns * plan->depth);
             EXPECT_EQ(tiles % plan->parts, 0);
-            // Of the results float32, two buffers too.
+            // Of the results float32.
             EXPECT_GE(plan->out_capacity, plan->pixels * plan->panel());
             EXPECT_LE((2 * plan->x_capacity + plan->w_buffers * plan->w_capacity) * bytes + 4 * plan->sum_capacity +
-                          2 * 4 * plan->out_capacity,
+                          plan->out_buffers * 4 * plan->out_capacity,
                       x2.lsram_bytes());
             EXPECT_TRUE(plan->w_buffers == 2 || plan->blocks * plan->parts == 1);
             EXPECT_EQ(plan->x_capacity * bytes % 64 + plan->w_capacity * bytes % 64, 0);
