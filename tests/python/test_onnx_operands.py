@@ -3,17 +3,13 @@
 import aipu
 import numpy as np
 import pytest
-from onnx_family import Family
+from onnx_family import Family, floats, sigmoid
 from onnx_text import node, write_model
 
 
 @pytest.fixture
 def random():
     return np.random.default_rng(3)
-
-
-def floats(random, *shape):
-    return random.standard_normal(shape).astype(np.float32)
 
 
 def test_gemm_adds_a_column(tmp_path, random):
@@ -53,10 +49,6 @@ def test_cumulative_along_an_axis_of_the_run(tmp_path, random, axis):
     family.add("CumSum", [x, np.array([axis], np.int64)], np.flip(np.cumsum(np.flip(x, axis), axis), axis), reverse=1)
     family.add("CumProd", [x, np.array(axis, np.int64)], np.cumprod(x, axis))
     family.check(tmp_path)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 @pytest.mark.parametrize("peepholes", [False, True])

@@ -9,9 +9,9 @@ from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional,
 import numpy as np
 
 from . import _batching, _test_data
+from ._arrays import TensorSpec
 from ._stored_type import numpy_dtype
 from .batch import _run, _sources
-from .model import TensorSpec
 
 Feed = Dict[str, np.ndarray]
 

@@ -9,8 +9,8 @@ from typing import Any, Iterator, List, Mapping, Optional, Sequence, Tuple, Unio
 
 import numpy as np
 
-from . import _conversion, _native
-from ._conversion import ModelLike
+from . import _model_source, _native
+from ._model_source import ModelLike
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -92,7 +92,7 @@ def entries_of(models: Any, call: Entry) -> Tuple[List[Entry], bool]:
     entries = [(model if isinstance(model, Entry) else Entry(model)).within(call) for model in models]
     for entry in entries:
         entry.check()
-        if entry.name is None and _conversion.model_bytes(entry.model) is not None:
+        if entry.name is None and _model_source.model_bytes(entry.model) is not None:
             raise ValueError("a model in memory has no path to take a name from: give Entry(model, name)")
     return entries, True
 
@@ -101,10 +101,10 @@ def entries_of(models: Any, call: Entry) -> Tuple[List[Entry], bool]:
 def told(entries: Sequence[Entry], options: _native.BuildOptions) -> Iterator[None]:
     """Tells the compiler of them, for as long as the models in memory have files."""
     with contextlib.ExitStack() as paths:
-        entries[0].fill(options, paths.enter_context(_conversion.model_path(entries[0].model)))
+        entries[0].fill(options, paths.enter_context(_model_source.model_path(entries[0].model)))
         more = []
         for entry in entries[1:]:
             more.append(_native.EntryOptions())
-            entry.fill(more[-1], paths.enter_context(_conversion.model_path(entry.model)))
+            entry.fill(more[-1], paths.enter_context(_model_source.model_path(entry.model)))
         options.more_entries = more
         yield

@@ -10,10 +10,10 @@ from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple, Unio
 
 import numpy as np
 
-from . import _conversion, _entries, _files, _native
+from . import _entries, _files, _libraries, _model_source, _native
 from ._arrays import TensorSpec, shown
-from ._conversion import ModelLike
 from ._entries import Entry
+from ._model_source import ModelLike
 from ._operator_text import OperatorText, plugin_sources
 from ._session import ProfileRow, Session, SessionPool
 from ._signature import ListSpec, Signature
@@ -111,10 +111,10 @@ def build(
     entries, several = _entries.entries_of(model, call)
     files, operators = plugin_sources(plugins)
     if any(file.endswith(".so") for file in files):
-        _conversion.show_symbols()
-    _conversion.load_targets(target_plugins)
+        _libraries.show_symbols()
+    _libraries.load_targets(target_plugins)
     if output is None:
-        if several or _conversion.model_bytes(entries[0].model) is not None:
+        if several or _model_source.model_bytes(entries[0].model) is not None:
             what = "several models have no one path" if several else "a model in memory has no path"
             raise TypeError(f"output: {what} to take the name from; say where the aipu.bin goes")
         output = os.path.splitext(os.fspath(entries[0].model))[0] + ".aipu.bin"

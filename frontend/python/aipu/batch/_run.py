@@ -24,10 +24,11 @@ from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping
 
 import numpy as np
 
-from .. import _batching, _conversion, _files, _native
+from .. import _batching, _converted, _files, _model_source, _native
+from .._arrays import TensorSpec
 from .._progress import Progress
 from .._stored_type import numpy_dtype
-from ..model import Model, Session, TensorSpec
+from ..model import Model, Session
 from ._formats import FORMATS, Files, Row
 from ._sources import Item, Source, source_of
 
@@ -524,9 +525,9 @@ def _load(model: Any, build: Optional[Mapping[str, Any]], entry: Optional[str]) 
     if isinstance(model, Model):
         model = model if entry is None else model.open(entry)
         return model, repr(model)
-    source = _conversion.Source(model)
-    loaded, path = _conversion.load_converted(source, build, load={"entry": entry} if entry else None)
-    identity = (_conversion.file_hash(path) if path else source.digest()).hex()
+    source = _model_source.Source(model)
+    loaded, path = _converted.load_converted(source, build, load={"entry": entry} if entry else None)
+    identity = (_model_source.file_hash(path) if path else source.digest()).hex()
     return loaded, f"{identity} {entry}" if entry else identity
 
 

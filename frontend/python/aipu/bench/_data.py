@@ -9,10 +9,10 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 from .. import _test_data
+from .._arrays import TensorSpec
 from .._stored_type import numpy_dtype
 from ..batch._run import _Sample, prepare
 from ..batch._sources import Files, Source, Values, source_of
-from ..model import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True)

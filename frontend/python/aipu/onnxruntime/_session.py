@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 
 import numpy as np
 
-from .. import _conversion, _native
+from .. import _converted, _model_source, _native
 from .._arrays import TensorSpec
 from .._session import SessionPool
 from .._stored_type import numpy_dtype
@@ -178,7 +178,7 @@ class InferenceSession:
         self, path_or_bytes: Any, own: Mapping[str, Any]
     ) -> Tuple[Model, ModelMetadata, Dict[str, Tuple[Any, ...]]]:
         """The model, what it says about itself, and the shapes of inputs and outputs as it has them."""
-        source = _conversion.Source(path_or_bytes)
+        source = _model_source.Source(path_or_bytes)
         build = {name: own[name] for name in _BUILD_OPTIONS if name in own}
         load = {name: own[name] for name in _LOAD_OPTIONS if name in own}
         try:
@@ -193,7 +193,7 @@ class InferenceSession:
                     fixed = [extents.get(extent, -1) if isinstance(extent, str) else extent for extent in value.shape]
                     shapes.setdefault(value.name, [-1 if extent is None else extent for extent in fixed])
             build["shapes"] = shapes
-        model, self._binary = _conversion.load_converted(source, build, own.get("cache_dir"), load)
+        model, self._binary = _converted.load_converted(source, build, own.get("cache_dir"), load)
         if text is None:
             return model, ModelMetadata(graph_name=model.name), {}
         told = ModelMetadata(
