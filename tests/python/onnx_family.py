@@ -1,5 +1,5 @@
-"""Many nodes of one family, each with what it should give, in one model: one conversion for all of them; and the functions
-that expectations share."""
+"""Many nodes of one family, each with what it should give, in one model: one conversion for all of them; and the
+functions that expectations share."""
 
 import aipu
 import numpy as np
