@@ -553,3 +553,18 @@ def test_statistics_of_the_batch(tmp_path, random):
     operands = [x, scale, bias, mean, variance]
     family.add("BatchNormalization", operands, [a.astype(np.float32) for a in kept], momentum=0.8)
     family.check(tmp_path)
+
+
+def test_slices_of_narrow_rows(tmp_path, random):
+    """Copies of rows of a few elements, whose kernels differ by width and by the size of an element."""
+    family = Family(opset=17)
+    widths = {np.float32: (1, 2, 3, 4, 5, 9, 19), np.float16: (3, 8, 11, 33), np.uint8: (3, 17, 21), np.float64: (2, 7)}
+    for dtype, several in widths.items():
+        x = random.integers(0, 200, (2, 9, 11, 35)).astype(dtype)
+        for width in several:
+            # All but the last of every second row, every third column from the second on.
+            first = width % 2
+            expected = x[:, 0:8:2, 1::3, first : first + width]
+            index = [np.array(of, np.int64) for of in ([0, 1, first], [8, 11, first + width], [1, 2, 3], [2, 3, 1])]
+            family.add("Slice", [x, *index], expected, constants=[1, 2, 3, 4], symbols=[0] if width == 3 else [])
+    family.check(tmp_path)
