@@ -43,10 +43,11 @@ Result<bool> launch_narrow_rows(SetupContext& context, const StridedMap& map) {
   // The longest dimension is the one that is walked.
   std::vector<size_t> order(rank - 1);
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  const auto longest = std::max_element(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return map.dims[a].constant_or(kUnit) <= map.dims[b].constant_or(kUnit);
-  });
-  std::rotate(longest, longest + 1, order.end());
+  size_t longest = 0;
+  for (const size_t i : order) {
+    if (map.dims[i].constant_or(kUnit) >= map.dims[longest].constant_or(kUnit)) longest = i;
+  }
+  std::rotate(order.begin() + longest, order.begin() + longest + 1, order.end());
 
   const int64_t outer = static_cast<int64_t>(order.size());
   dsl::TemplateParams params;
