@@ -79,11 +79,11 @@ class Writer {
                                      Expression::atom(fmt::format("f\"{}x{{VL}}\"", dtype_name(dtype)))});
   }
   Expression k(double value) const { return constant(value, type_in()); }
-  // A number that comes from an attribute. Those that leave no operation are in the source.
-  Expression attribute(double value) const {
-    const DType dtype = type_in();
+  // A number that comes from an attribute, or was made of one. Those that leave no operation are in the source.
+  Expression attribute(double value) const { return number(value, type_in()); }
+  Expression number(double value, DType dtype) const {
     const bool is_argument = (dtype == DType::kF32 || dtype == DType::kF64) && !std::isnan(value);
-    if (fused_ == nullptr || !is_argument || value == 0 || std::abs(value) == 1) return k(value);
+    if (fused_ == nullptr || !is_argument || value == 0 || std::abs(value) == 1) return constant(value, dtype);
     return Expression::atom(number_name(fused_, {value, dtype}));
   }
   Expression attribute(std::string_view name) const { return attribute(f(name)); }

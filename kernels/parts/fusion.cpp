@@ -93,12 +93,13 @@ graph::Claim claim_with_epilogue(const Graph& graph, NodeId anchor, int score) {
 namespace {
 
 // Arguments stay in registers that a tile has no use for but its accumulators. So numbers are in the source, unless so
-// many epilogues differ in nothing else that compiling a kernel for each would take long.
+// many epilogues differ in nothing else that compiling a kernel for each would take long. Long epilogues are a loop of
+// their own, beside which a register costs nothing.
 constexpr size_t kMostNumbersInSource = 8;
 
 Result<FusedExpression> epilogue_expression(SetupContext& context, const std::vector<NodeId>& nodes, ValueId seed) {
   AIPU_ASSIGN_OR_RETURN(FusedExpression any, fuse_expression(context.graph(), nodes, seed));
-  if (any.numbers.empty()) return any;
+  if (any.numbers.empty() || any.function.is_long()) return any;
   AIPU_ASSIGN_OR_RETURN(FusedExpression one, fuse_expression(context.graph(), nodes, seed, true));
   return context.is_among_first(any.function.source("compute"), one.function.source("compute"), kMostNumbersInSource)
              ? std::move(one)

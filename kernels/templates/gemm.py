@@ -260,8 +260,11 @@ def gemm(
     per_block = S.max(S.ceildiv(8 * S.get_local_size(), S.max(product.batches * panels, 1)), 1)
     blocks = S.max(S.ceildiv(tiles, block_tiles), S.min(per_block, tiles))
     first, last = own_share(product.batches * blocks * panels)
-    # A wide right operand passes by once, and each TEC reads a part of it; otherwise the rows are walked in order.
-    by_panel = product.columns > product.rows and product.batches == 1
+    # A wide right operand passes by once, and each TEC reads a part of it; otherwise the rows are walked in order. So
+    # are rows that are read again for each panel more often than the right operand would be for their blocks.
+    by_panel = (
+        product.columns > product.rows and product.batches == 1 and product.rows <= S.max(blocks, 2) * (2 * NV * VL)
+    )
     panel = first % S.max(panels, 1)
     block = (first // S.max(panels, 1)) % S.max(blocks, 1)
     if by_panel:

@@ -99,7 +99,9 @@ def quantized_conv(
     steps: S.i32,
     edge_steps: S.i32,
     segment: S.i32,
+    ldc: S.i32,
 ):
+    """Pixels of the result are `ldc` elements apart."""
     depth, height, width = geometry.depth, geometry.height, geometry.width
     channels = geometry.channels
     panels = S.ceildiv(groups.result, NV * VL)
@@ -109,7 +111,6 @@ def quantized_conv(
     first, last = own_share(pieces * groups.count * panels)
     pixel_stride = width.stride * channels
     line_weights = taps * steps * STEP
-    ldc = groups.count * groups.result
     for unit in range(first, last):
         # Panels vary slowest, so that one panel's weights stay in the nearest cache for all rows of a TEC.
         piece = unit % pieces
