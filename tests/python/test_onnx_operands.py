@@ -568,3 +568,20 @@ def test_slices_of_narrow_rows(tmp_path, random):
             index = [np.array(of, np.int64) for of in ([0, 1, first], [8, 11, first + width], [1, 2, 3], [2, 3, 1])]
             family.add("Slice", [x, *index], expected, constants=[1, 2, 3, 4], symbols=[0] if width == 3 else [])
     family.check(tmp_path)
+
+
+def test_quantization_by_a_known_scale_is_that_of_a_division(tmp_path, random):
+    """Numbers next to ties, where a product with the reciprocal rounds to the other neighbour now and then."""
+    family = Family(opset=21)
+    for dtype, zero in ((np.int8, 3), (np.uint8, 128), (np.uint8, 7), (np.int16, -5), (np.uint16, 0)):
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        for scale in np.float32(random.uniform(0.5, 2, 4) * 10.0 ** random.uniform(-6, 4, 4)):
+            ties = (random.integers(least - zero, most - zero, 997) + 0.5) * np.float64(scale)
+            x = np.float32(ties)
+            several = [x, np.nextafter(x, np.float32(np.inf)), np.nextafter(x, np.float32(-np.inf))]
+            special = np.float32([0, -0.0, 1e-42, 3e38, -3e38, np.inf, -np.inf])
+            x = np.concatenate([*several, special])
+            with np.errstate(over="ignore"):
+                y = np.clip(np.rint(x / scale) + zero, least, most).astype(dtype)
+            family.add("QuantizeLinear", [x, scale, dtype(zero)], y, constants=(1, 2), tolerance=0)
+    family.check(tmp_path)
