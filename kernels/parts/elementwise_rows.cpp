@@ -198,8 +198,8 @@ double rounding_shift(std::optional<double> zero) {
   return kRoundingShift + (zero && std::fmod(*zero, 2) == 0 ? *zero : 0);
 }
 
-// x / divisor as a division rounds it where that is within -most to most, elsewhere something beyond: a product with the
-// reciprocal and a correction by what is left over (Markstein's), a quarter of the time of a division.
+// x / divisor as a division rounds it where that is within -most to most, elsewhere something beyond: a product with
+// the reciprocal and a correction by what is left over (Markstein's), a quarter of the time of a division.
 Expression quotient(Writer& w, const Expression& x, float divisor, double most) {
   const auto number = [&](float value) { return w.number(value, DType::kF32); };
   const float reciprocal = 1 / divisor;
