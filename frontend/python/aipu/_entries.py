@@ -32,6 +32,7 @@ class Entry:
     preprocess: Sequence[str] = ()
     postprocess: Sequence[str] = ()
     weights: Optional[PathLike] = None
+    cache_length: Optional[int] = None
 
     def check(self) -> None:
         """TypeError for options of another form."""
@@ -56,6 +57,7 @@ class Entry:
             constants={**(call.constants or {}), **(self.constants or {})},
             preprocess=[*call.preprocess, *self.preprocess],
             postprocess=[*call.postprocess, *self.postprocess],
+            cache_length=call.cache_length if self.cache_length is None else self.cache_length,
         )
 
     def fill(self, options: _native.EntryOptions, path: str) -> None:
@@ -70,6 +72,7 @@ class Entry:
         options.exposed = list(self.expose)
         options.preprocess = list(self.preprocess)
         options.postprocess = list(self.postprocess)
+        options.cache_length = int(self.cache_length or 0)
         options.sequence_lengths = [
             f"{name}={'none' if length is None else int(length)}"
             for name, length in (self.sequence_lengths or {}).items()

@@ -27,6 +27,7 @@ OWN_PROVIDER = "AipuExecutionProvider"
 PROVIDERS = (OWN_PROVIDER, "CPUExecutionProvider")
 _BUILD_OPTIONS = (
     "target", "shapes", "sequence_lengths", "precision", "expose", "plugins", "fast_math", "disabled_passes", "jobs",
+    "cache_length",
 )  # fmt: skip
 _LOAD_OPTIONS = ("backend", "entry", "limits", "sandbox", "verify")
 _NO_VERSION = (1 << 63) - 1  # what onnxruntime says of a model without one
@@ -125,9 +126,10 @@ class InferenceSession:
     ``path_or_bytes``: path or bytes of an ONNX model or of an aipu.bin, or an ``onnx.ModelProto``. ``sess_options``:
     see :class:`SessionOptions`. ``providers``: ``"AipuExecutionProvider"`` and ``"CPUExecutionProvider"`` are the same;
     the former takes options, ``("AipuExecutionProvider", {...})``: ``target``, ``shapes``, ``sequence_lengths``,
-    ``precision``, ``expose``, ``plugins``, ``fast_math``, ``disabled_passes`` and ``jobs`` as :func:`aipu.build` has
-    them, ``backend``, ``entry``, ``limits``, ``sandbox`` and ``verify`` as :func:`aipu.load`, and ``cache_dir``. Other
-    providers are left out with a UserWarning. Sequences have as many elements as ``sequence_lengths`` says.
+    ``precision``, ``expose``, ``plugins``, ``fast_math``, ``disabled_passes``, ``jobs`` and ``cache_length`` as
+    :func:`aipu.build` has them, ``backend``, ``entry``, ``limits``, ``sandbox`` and ``verify`` as :func:`aipu.load`,
+    and ``cache_dir``. Other providers are left out with a UserWarning. Sequences have as many elements as
+    ``sequence_lengths`` says.
 
     An ONNX model is converted when it is seen for the first time, which takes seconds to minutes; the conversion is
     kept by the hash of the model (with its external data), the options and this package, in ``cache_dir``, by default
