@@ -192,7 +192,12 @@ def gemm_tile(
     ldc: S.i32,
     n: S.i32,
     columns: S.i32,
+    ahead: S.ptr(PANEL, "global"),
+    ahead_step: S.i64,
 ):
+    """`ahead` is what this tile fetches of the next panel, `ahead_step` elements for each of its steps: a panel that the
+    first tile had to fetch alone would be waited for.
+    """
     acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
     bv = right_buffer()
     for i in S.unroll(height * NV):
@@ -210,6 +215,7 @@ def gemm_tile(
         if PREFETCH > 0:
             for v in S.unroll(NV):
                 S.prefetch(b + ((k + PREFETCH) * (NV * step_lanes()) + v * step_lanes()))
+            S.prefetch(ahead + S.i64(k) * ahead_step, level=2)
         for i in S.unroll(height):
             if PAIRS:
                 left = pair_value(bases, i, lda, S.i64(k))
@@ -288,6 +294,12 @@ def gemm(
             left = left + (outer * a_batch.outer + inner * a_batch.inner)
             right = right + (outer * b_batch.outer + inner * b_batch.inner)
         m = tile_first * row_share + S.min(tile_first, row_rest)
+        # The panel of the next unit, of which each tile of this one fetches a part.
+        next_panel = panel
+        if not by_panel or block + 1 == blocks:
+            next_panel = (panel + 1) % panels
+        ahead_step = S.ceildiv(NV * step_lanes(), S.max(tile_last - tile_first, 1))
+        ahead = right + (next_panel - panel) * (product.depth * (NV * VL))
         for t in range(tile_first, tile_last):
             end = m + row_share
             if t < row_rest:
@@ -308,6 +320,8 @@ def gemm(
                         ldc,
                         n,
                         product.columns - n,
+                        ahead + S.i64(t - tile_first) * steps_of(product.depth) * ahead_step,
+                        S.i64(ahead_step),
                     )
                     m = m + HEIGHTS[h]
         if by_panel:

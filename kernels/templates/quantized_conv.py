@@ -38,8 +38,10 @@ DEPTH = 2 if W == "int16" else 4
 STEP = NV * VL * DEPTH
 
 
-def multiply(first, last, acc, x, x_base, pixel_stride, w, w_base, steps):
-    """acc[i] += four bytes of pixel i times their weights, for every step and pixel first <= i < last."""
+def multiply(first, last, acc, x, x_base, pixel_stride, w, w_base, steps, ahead, ahead_step):
+    """acc[i] += four bytes of pixel i times their weights, for every step and pixel first <= i < last. Of the weights from
+    `ahead` on `ahead_step` elements are fetched for each step.
+    """
     stride = S.i64(pixel_stride)
     a = x + (x_base + first * pixel_stride)
     bases = row_bases(a, stride, last - first)
@@ -48,6 +50,7 @@ def multiply(first, last, acc, x, x_base, pixel_stride, w, w_base, steps):
         if PREFETCH > 0:
             for v in S.unroll(NV):
                 S.prefetch(w + (w_base + (t + PREFETCH) * STEP + v * (DEPTH * VL)))
+            S.prefetch(ahead + S.i64(t) * ahead_step, level=2)
         for i in S.unroll(first, last):
             word = (
                 bases[(i - first) // ROWS_PER_BASE] + (S.i64((i - first) % ROWS_PER_BASE) * stride + t * DEPTH)
@@ -127,6 +130,10 @@ def quantized_conv(
         top = row.height * height.stride - height.pad
         front = row.depth * depth.stride - depth.pad
         w_panel = (group * panels + panel) * (depth.kernel * height.kernel * line_weights)
+        # Each tile fetches a part of the next unit's weights: the first tile would wait for all of them.
+        next_panel = ((unit + 1) // pieces) % S.max(groups.count * panels, 1)
+        ahead_step = S.i64(S.ceildiv(STEP, S.max(S.ceildiv(end - begin, HEIGHTS[0]), 1)))
+        ahead = weights + next_panel * (depth.kernel * height.kernel * line_weights)
         column = begin
         while column < end:
             # Tiles of equal height rather than full ones and a rest.
@@ -162,6 +169,7 @@ def quantized_conv(
                                     for run in range(runs):
                                         x_run = x_line + run * run_width * channels
                                         w_run = w_line + run * run_steps * STEP
+                                        ahead_run = ahead + S.i64((w_run - w_panel) // STEP) * ahead_step
                                         if EDGES:
                                             offset = run * run_width
                                             # In the middle of the row there is one run, whose tap is inside for all
@@ -177,6 +185,8 @@ def quantized_conv(
                                                     weights,
                                                     w_run,
                                                     run_steps,
+                                                    ahead_run,
+                                                    ahead_step,
                                                 )
                                             elif far + offset >= width.image:
                                                 multiply(
@@ -189,6 +199,8 @@ def quantized_conv(
                                                     weights,
                                                     w_run,
                                                     run_steps,
+                                                    ahead_run,
+                                                    ahead_step,
                                                 )
                                             else:
                                                 multiply(
@@ -201,10 +213,22 @@ def quantized_conv(
                                                     weights,
                                                     w_run,
                                                     run_steps,
+                                                    ahead_run,
+                                                    ahead_step,
                                                 )
                                         else:
                                             multiply(
-                                                0, HEIGHTS[h], acc, x, x_run, pixel_stride, weights, w_run, run_steps
+                                                0,
+                                                HEIGHTS[h],
+                                                acc,
+                                                x,
+                                                x_run,
+                                                pixel_stride,
+                                                weights,
+                                                w_run,
+                                                run_steps,
+                                                ahead_run,
+                                                ahead_step,
                                             )
                     store(
                         HEIGHTS[h],
@@ -219,6 +243,7 @@ def quantized_conv(
                         columns,
                     )
                     column = here + HEIGHTS[h]
+                    ahead = ahead + depth.kernel * height.kernel * S.i64(taps * steps) * ahead_step
 
 
 @S.prim_func
