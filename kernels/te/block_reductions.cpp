@@ -21,6 +21,7 @@ std::optional<Combination> combination_of(const BlockNode& block) {
   Combination found{};
   const StmtNode* stmt = block.body.get();
   while (const If* branch = stmt->as<If>()) {
+    if (branch->else_body) return std::nullopt;
     found.conditions.push_back(branch->condition);
     stmt = branch->then_body.get();
   }
@@ -85,7 +86,8 @@ Result<BlockNodePtr> BlockSchedule::rfactor(const LoopNodePtr& loop, int factor_
   if (below.size() != 1) return refused("has ", below.size(), " blocks inside, not one");
   const BlockNodePtr& block = below.front();
   const auto combined = combination_of(*block);
-  if (!block->init || !combined) return refused("is around block '", block->name, "', which is no reduction of a value");
+  if (!block->init || !combined)
+    return refused("is around block '", block->name, "', which is no reduction of a value");
   const Tensor result = combined->store->tensor;
   const Expr identity = identity_of(combined->op, result.type());
   if (!identity) return refused("is around block '", block->name, "', whose values have no neutral one");
@@ -110,7 +112,8 @@ Result<BlockNodePtr> BlockSchedule::rfactor(const LoopNodePtr& loop, int factor_
     const bool reduces = axis_uses(*l, IterKind::kCommReduce);
     if (reduces && axis_uses(*l, IterKind::kDataPar))
       return refused("reduces beside loop '", l->name(), "', which counts data too");
-    if (reduces && !is_inside(*l, *top)) return refused("reduces beside loop '", l->name(), "', which has other blocks");
+    if (reduces && !is_inside(*l, *top))
+      return refused("reduces beside loop '", l->name(), "', which has other blocks");
   }
 
   // In the block: an axis for each loop that a reduction axis with this loop in it comes from.
@@ -159,8 +162,8 @@ Result<BlockNodePtr> BlockSchedule::rfactor(const LoopNodePtr& loop, int factor_
   std::vector<Expr> indices = combined->store->indices;
   indices.insert(indices.begin() + position, factor.var);
   const Expr part = make_expr(result.type(), Read{parts.op, parts.value_index, indices});
-  Stmt update = make_stmt(
-      Store{parts, indices, make_binary(combined->op, part, bind_buffers(combined->source, {}, of_axes))});
+  Stmt update =
+      make_stmt(Store{parts, indices, make_binary(combined->op, part, bind_buffers(combined->source, {}, of_axes))});
   for (const Expr& condition : combined->conditions)
     update = make_stmt(If{bind_buffers(condition, {}, of_axes), std::move(update)});
   for (const Expr& condition : inside) update = make_stmt(If{condition, std::move(update)});
@@ -193,18 +196,18 @@ Result<BlockNodePtr> BlockSchedule::rfactor(const LoopNodePtr& loop, int factor_
     of_rest[axis.var.get()] = var;
     rest->axes.push_back({var, IterKind::kDataPar, substitute(axis.extent, of_rest), axis.binding});
   }
-  rest->axes.push_back({make_var(factor.var->as<Var>()->name, factor.var->type), IterKind::kCommReduce, loop->extent,
-                        last->var});
+  rest->axes.push_back(
+      {make_var(factor.var->as<Var>()->name, factor.var->type), IterKind::kCommReduce, loop->extent, last->var});
   rest->conditions = outside;
   rest->init = bind_buffers(block->init, {}, of_rest);
   std::vector<Expr> whole;
   for (const Expr& index : combined->store->indices) whole.push_back(substitute(index, of_rest));
   std::vector<Expr> place_of_part = whole;
   place_of_part.insert(place_of_part.begin() + position, rest->axes.back().var);
-  rest->body = make_stmt(
-      Store{result, whole,
-            make_binary(combined->op, make_expr(result.type(), Read{result.op, result.value_index, whole}),
-                        make_expr(result.type(), Read{parts.op, parts.value_index, place_of_part}))});
+  rest->body =
+      make_stmt(Store{result, whole,
+                      make_binary(combined->op, make_expr(result.type(), Read{result.op, result.value_index, whole}),
+                                  make_expr(result.type(), Read{parts.op, parts.value_index, place_of_part}))});
   substitute_below(nest, loops_of_rest);
   block->name = name;
   block->axes = std::move(axes);
