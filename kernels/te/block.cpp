@@ -154,6 +154,7 @@ class AccessFinder {
                    [&](const If& n) {
                      read(n.condition);
                      visit(n.then_body);
+                     visit(n.else_body);
                    },
                    [&](const Store& n) {
                      read(n.value);
@@ -225,7 +226,8 @@ Stmt rewrite_values(const Stmt& stmt, const Change& change) {
                                                rewrite_values(n.body, change)});
                         },
                         [&](const If& n) -> Stmt {
-                          return make_stmt(If{changed(n.condition), rewrite_values(n.then_body, change)});
+                          return make_stmt(If{changed(n.condition), rewrite_values(n.then_body, change),
+                                              rewrite_values(n.else_body, change)});
                         },
                         [&](const Store& n) -> Stmt {
                           std::vector<Expr> indices;

@@ -207,7 +207,8 @@ class BlockWriter {
             [&](const If& n) -> Stmt {
               const Expr condition = analyzer.simplify_value(n.condition);
               if (as_int(condition) == 1) return simplified(n.then_body, analyzer);
-              return make_stmt(If{condition, simplified(n.then_body, analyzer)});
+              return make_stmt(If{condition, simplified(n.then_body, analyzer),
+                                  n.else_body ? simplified(n.else_body, analyzer) : nullptr});
             },
             [&](const Store& n) -> Stmt {
               std::vector<Expr> indices;

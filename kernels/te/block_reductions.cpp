@@ -21,6 +21,7 @@ std::optional<Combination> combination_of(const BlockNode& block) {
   Combination found{};
   const StmtNode* stmt = block.body.get();
   while (const If* branch = stmt->as<If>()) {
+    if (branch->else_body) return std::nullopt;
     found.conditions.push_back(branch->condition);
     stmt = branch->then_body.get();
   }
