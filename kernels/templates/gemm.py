@@ -195,8 +195,8 @@ def gemm_tile(
     ahead: S.ptr(PANEL, "global"),
     ahead_step: S.i64,
 ):
-    """`ahead` is what this tile fetches of the next panel, `ahead_step` elements for each of its steps: a panel that the
-    first tile had to fetch alone would be waited for.
+    """`ahead` is what this tile fetches of the next panel, `ahead_step` elements for each of its steps: a panel that
+    the first tile had to fetch alone would be waited for.
     """
     acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
     bv = right_buffer()
