@@ -133,8 +133,8 @@ class Schedule {
   Result<std::vector<Tensor>> cache_write(const std::vector<Tensor>& tensors, const std::string& scope);
   Result<std::vector<Tensor>> rfactor(const Tensor& tensor, const IterVarPtr& axis, int factor_axis);
 
-  // Another place for the elements of a tensor: the element at `from` (variables) lies at `to`. `axis` are the new axes,
-  // `inverse` the old indices in terms of them. The loops of a compute go over the new axes (layouts.cpp).
+  // Another place for the elements of a tensor: the element at `from` (variables) lies at `to`. `axis` are the new
+  // axes, `inverse` the old indices in terms of them. The loops of a compute go over the new axes (layouts.cpp).
   Status transform_layout(const StagePtr& stage, const std::vector<Expr>& from, const std::vector<Expr>& to,
                           const std::vector<IterVarPtr>& axis, const std::vector<Expr>& inverse);
 
