@@ -50,7 +50,9 @@ def multiply(first, last, acc, x, x_base, pixel_stride, w, w_base, steps, ahead,
         if PREFETCH > 0:
             for v in S.unroll(NV):
                 S.prefetch(w + (w_base + (t + PREFETCH) * STEP + v * (DEPTH * VL)))
-            S.prefetch(ahead + S.i64(t) * ahead_step, level=2)
+            # Where edges are, no register is left for the address.
+            if not EDGES:
+                S.prefetch(ahead + S.i64(t) * ahead_step, level=2)
         for i in S.unroll(first, last):
             word = (
                 bases[(i - first) // ROWS_PER_BASE] + (S.i64((i - first) % ROWS_PER_BASE) * stride + t * DEPTH)
