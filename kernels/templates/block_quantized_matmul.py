@@ -30,7 +30,7 @@ those between by a shift). A word of eight codes costs six dot products per row 
 
 from aipu import script as S
 from epilogue import finish_tile
-from gemm import gemm_tile
+from gemm import Ahead, gemm_tile
 from sharing import balanced, own_share
 
 CODES = 32 // BITS  # in a word
@@ -485,6 +485,7 @@ def many_rows(rows, depth, blocks, columns, row_blocks, x, weights, codes, scale
                         columns,
                         n,
                         columns - n,
+                        Ahead(weights, 0),
                     )
                     m = m + HEIGHTS[h]
 

@@ -180,6 +180,16 @@ def add_product(acc, left, right):
     return multiply_add(acc, left, right)
 
 
+@S.record
+class Ahead:
+    """What a tile fetches of the next panel, `step` elements for each of its steps: a panel that the first of its tiles
+    had to fetch alone would be waited for.
+    """
+
+    data: S.ptr(PANEL, "global")
+    step: S.i64
+
+
 @S.prim_func(is_inline=False)
 def gemm_tile(
     height: S.meta_var,
@@ -195,12 +205,8 @@ def gemm_tile(
     ldc: S.i32,
     n: S.i32,
     columns: S.i32,
-    ahead: S.ptr(PANEL, "global"),
-    ahead_step: S.i64,
+    ahead: Ahead,
 ):
-    """`ahead` is what this tile fetches of the next panel, `ahead_step` elements for each of its steps: a panel that the
-    first tile had to fetch alone would be waited for.
-    """
     acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
     bv = right_buffer()
     for i in S.unroll(height * NV):
@@ -220,7 +226,7 @@ def gemm_tile(
                 S.prefetch(b + ((k + PREFETCH) * (NV * step_lanes()) + v * step_lanes()))
             # Tiles of three vectors of pairs have no register left for the address.
             if not (PAIRS and NV > 2):
-                S.prefetch(ahead + S.i64(k) * ahead_step, level=2)
+                S.prefetch(ahead.data + S.i64(k) * ahead.step, level=2)
         for i in S.unroll(height):
             if PAIRS:
                 left = pair_value(bases, i, lda, S.i64(k))
@@ -328,8 +334,7 @@ def gemm(
                         ldc,
                         n,
                         product.columns - n,
-                        ahead + S.i64(t - tile_first) * steps_of(product.depth) * ahead_step,
-                        S.i64(ahead_step),
+                        Ahead(ahead + S.i64(t - tile_first) * steps_of(product.depth) * ahead_step, S.i64(ahead_step)),
                     )
                     m = m + HEIGHTS[h]
         if by_panel:
