@@ -33,7 +33,7 @@ That is with three digits. A model may ask for less (MatMulNBits' accuracy_level
 
 from aipu import script as S
 from epilogue import finish_tile
-from gemm import gemm_tile
+from gemm import Ahead, gemm_tile
 from sharing import balanced, own_share
 
 CODES = 32 // BITS  # in a word
@@ -498,6 +498,7 @@ def many_rows(rows, depth, blocks, columns, row_blocks, x, weights, codes, scale
                         columns,
                         n,
                         columns - n,
+                        Ahead(weights, 0),
                     )
                     m = m + HEIGHTS[h]
 

@@ -147,6 +147,9 @@ def multiply_whole_blocks(acc, low, high, a, stride, b, depth, same_types):
     return 0
 
 
+# Of a panel; see where they do.
+FEWEST_TILES_THAT_FETCH = 4
+
 # A step of a product: one row of a panel, or with PAIRS two of them.
 
 
@@ -177,6 +180,16 @@ def add_product(acc, left, right):
     return multiply_add(acc, left, right)
 
 
+@S.record
+class Ahead:
+    """What a tile fetches of the next panel, `step` elements for each of its steps: a panel that the first of its tiles
+    had to fetch alone would be waited for.
+    """
+
+    data: S.ptr(PANEL, "global")
+    step: S.i64
+
+
 @S.prim_func(is_inline=False)
 def gemm_tile(
     height: S.meta_var,
@@ -192,12 +205,8 @@ def gemm_tile(
     ldc: S.i32,
     n: S.i32,
     columns: S.i32,
-    ahead: S.ptr(PANEL, "global"),
-    ahead_step: S.i64,
+    ahead: Ahead,
 ):
-    """`ahead` is what this tile fetches of the next panel, `ahead_step` elements for each of its steps: a panel that
-    the first tile had to fetch alone would be waited for.
-    """
     acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
     bv = right_buffer()
     for i in S.unroll(height * NV):
@@ -215,7 +224,9 @@ def gemm_tile(
         if PREFETCH > 0:
             for v in S.unroll(NV):
                 S.prefetch(b + ((k + PREFETCH) * (NV * step_lanes()) + v * step_lanes()))
-            S.prefetch(ahead + S.i64(k) * ahead_step, level=2)
+            # Tiles of three vectors of pairs have no register left for the address.
+            if not (PAIRS and NV > 2):
+                S.prefetch(ahead.data + S.i64(k) * ahead.step, level=2)
         for i in S.unroll(height):
             if PAIRS:
                 left = pair_value(bases, i, lda, S.i64(k))
@@ -294,11 +305,14 @@ def gemm(
             left = left + (outer * a_batch.outer + inner * a_batch.inner)
             right = right + (outer * b_batch.outer + inner * b_batch.inner)
         m = tile_first * row_share + S.min(tile_first, row_rest)
-        # The panel of the next unit, of which each tile of this one fetches a part.
+        # The panel of the next unit, of which each tile of this one fetches a part; fewer tiles do nothing but wait for
+        # memory, and had better read it in order.
         next_panel = panel
-        if not by_panel or block + 1 == blocks:
-            next_panel = (panel + 1) % panels
-        ahead_step = S.ceildiv(NV * step_lanes(), S.max(tile_last - tile_first, 1))
+        ahead_step = S.i32(0)
+        if tile_last - tile_first >= FEWEST_TILES_THAT_FETCH:
+            ahead_step = S.ceildiv(NV * step_lanes(), tile_last - tile_first)
+            if not by_panel or block + 1 == blocks:
+                next_panel = (panel + 1) % panels
         ahead = right + (next_panel - panel) * (product.depth * (NV * VL))
         for t in range(tile_first, tile_last):
             end = m + row_share
@@ -320,8 +334,7 @@ def gemm(
                         ldc,
                         n,
                         product.columns - n,
-                        ahead + S.i64(t - tile_first) * steps_of(product.depth) * ahead_step,
-                        S.i64(ahead_step),
+                        Ahead(ahead + S.i64(t - tile_first) * steps_of(product.depth) * ahead_step, S.i64(ahead_step)),
                     )
                     m = m + HEIGHTS[h]
         if by_panel:

@@ -30,7 +30,7 @@ zero weights, so the plugin makes sure that something follows.
 
 from aipu import script as S
 from epilogue import finish_tile
-from gemm import ROWS_PER_BASE, multiply_whole, row_bases
+from gemm import FEWEST_TILES_THAT_FETCH, ROWS_PER_BASE, multiply_whole, row_bases
 from sharing import own_share
 from spatial import Geometry, Groups, row_at
 
@@ -50,7 +50,9 @@ def multiply(first, last, acc, x, x_base, pixel_stride, w, w_base, steps, ahead,
         if PREFETCH > 0:
             for v in S.unroll(NV):
                 S.prefetch(w + (w_base + (t + PREFETCH) * STEP + v * (DEPTH * VL)))
-            S.prefetch(ahead + S.i64(t) * ahead_step, level=2)
+            # Where edges are, no register is left for the address.
+            if not EDGES:
+                S.prefetch(ahead + S.i64(t) * ahead_step, level=2)
         for i in S.unroll(first, last):
             word = (
                 bases[(i - first) // ROWS_PER_BASE] + (S.i64((i - first) % ROWS_PER_BASE) * stride + t * DEPTH)
@@ -131,9 +133,13 @@ def quantized_conv(
         front = row.depth * depth.stride - depth.pad
         w_panel = (group * panels + panel) * (depth.kernel * height.kernel * line_weights)
         # Each tile fetches a part of the next unit's weights: the first tile would wait for all of them.
-        next_panel = ((unit + 1) // pieces) % S.max(groups.count * panels, 1)
-        ahead_step = S.i64(S.ceildiv(STEP, S.max(S.ceildiv(end - begin, HEIGHTS[0]), 1)))
-        ahead = weights + next_panel * (depth.kernel * height.kernel * line_weights)
+        ahead = weights + w_panel
+        ahead_step = S.i64(0)
+        tiles = S.ceildiv(end - begin, HEIGHTS[0])
+        if tiles >= FEWEST_TILES_THAT_FETCH:
+            next_panel = ((unit + 1) // pieces) % (groups.count * panels)
+            ahead = weights + next_panel * (depth.kernel * height.kernel * line_weights)
+            ahead_step = S.i64(S.ceildiv(STEP, tiles))
         column = begin
         while column < end:
             # Tiles of equal height rather than full ones and a rest.
