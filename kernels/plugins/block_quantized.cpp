@@ -83,7 +83,7 @@ FewTiles few_tiles(const tir::Target& target, int64_t digits, int64_t most_rows)
   if (digits > 1) tiles = {{2, 1}, {2, 2}};
   if (target.vector_registers >= 32) {
     tiles = {{4, 2, 1}, {2, 4, 4}};
-    if (digits == 3) tiles.vectors[1] = 2;
+    if (digits == 3) tiles = {{4, 3, 2, 1}, {2, 2, 4, 4}};
     if (digits == 1) tiles = {{8, 4, 2, 1}, {2, 2, 4, 4}};
   }
   while (tiles.heights.front() > most_rows) {

@@ -40,23 +40,25 @@ const Activation* find_activation(std::string_view name) {
 int gate_count(const Node& node) { return node.op == "LSTM" ? 4 : node.op == "GRU" ? 3 : 1; }
 
 // Rows of a register tile of `gates` vectors: accumulators, weights and one broadcast must fit the registers.
-int64_t greatest_rows(const tir::Target& target, int64_t gates) {
-  return std::clamp<int64_t>((target.vector_registers - gates - 1) / gates, 1, 6);
+// Of pairs there are words beside the weights.
+int64_t greatest_rows(const tir::Target& target, int64_t gates, bool pairs) {
+  return std::clamp<int64_t>((target.vector_registers - gates * (pairs ? 2 : 1) - 1) / gates, 1, 6);
 }
 
-// What weights are held as: on a CPU those that are bfloat16 numbers as such, which halves what a step reads.
-DType held_as(const SetupContext& context, graph::ValueId value, DType accumulator) {
+// Whether weights are bfloat16 numbers, and are held as such: two steps of the depth in a word, which are numbers again
+// by a shift and a mask. Halves what a step reads.
+bool in_pairs(const SetupContext& context, graph::ValueId value, DType accumulator, int64_t depth) {
   const graph::Constant* weights = context.graph().constant(value);
-  if (weights == nullptr || weights->dtype() != DType::kF32 || accumulator != DType::kF32 ||
-      context.target().tec_count() != 0)
-    return accumulator;
+  const bool may = weights != nullptr && weights->dtype() == DType::kF32 && accumulator == DType::kF32 &&
+                   depth % 2 == 0 && context.target().tec_count() == 0 && context.target().vector_registers >= 32;
+  if (!may) return false;
   const std::span<const std::byte> bytes = weights->bytes();
   for (size_t at = 0; at + sizeof(uint32_t) <= bytes.size(); at += sizeof(uint32_t)) {
     uint32_t bits = 0;
     std::memcpy(&bits, bytes.data() + at, sizeof(bits));
-    if ((bits & 0xffff) != 0) return accumulator;
+    if ((bits & 0xffff) != 0) return false;
   }
-  return DType::kBF16;
+  return true;
 }
 
 class RecurrentPlugin final : public SingleOpPlugin {
@@ -97,10 +99,11 @@ class RecurrentPlugin final : public SingleOpPlugin {
     const auto gives = [&](size_t i) { return i < node.outputs.size() && node.outputs[i].valid(); };
 
     // One set of panels per direction and gate, a vector wide.
-    const DType w_type = held_as(context, node.inputs[1], accumulator),
-                r_type = held_as(context, node.inputs[2], accumulator);
-    const auto packed = [&](size_t input, DType type, int64_t depth) {
-      return packed_operand(context, node.inputs[input], type,
+    const bool w_pairs = in_pairs(context, node.inputs[1], accumulator, inputs),
+               r_pairs = in_pairs(context, node.inputs[2], accumulator, hidden);
+    const DType w_type = w_pairs ? DType::kBF16 : accumulator, r_type = r_pairs ? DType::kBF16 : accumulator;
+    const auto packed = [&](size_t input, bool pairs, int64_t depth) {
+      return packed_operand(context, node.inputs[input], pairs ? DType::kBF16 : accumulator,
                             {.batches = directions * gates,
                              .depth = depth,
                              .columns = hidden,
@@ -109,10 +112,11 @@ class RecurrentPlugin final : public SingleOpPlugin {
                              .batch_stride = hidden * depth,
                              .column_stride = depth,
                              .inner_stride = 1,
-                             .outer_stride = 0});
+                             .outer_stride = 0,
+                             .pairs = pairs});
     };
-    AIPU_ASSIGN_OR_RETURN(const TensorRef w, packed(1, w_type, inputs));
-    AIPU_ASSIGN_OR_RETURN(const TensorRef r, packed(2, r_type, hidden));
+    AIPU_ASSIGN_OR_RETURN(const TensorRef w, packed(1, w_pairs, inputs));
+    AIPU_ASSIGN_OR_RETURN(const TensorRef r, packed(2, r_pairs, hidden));
     TensorRef bias;
     if (has(3)) {
       AIPU_ASSIGN_OR_RETURN(bias, packed_operand(context, node.inputs[3], accumulator,
@@ -151,8 +155,8 @@ class RecurrentPlugin final : public SingleOpPlugin {
       }
       dsl::TemplateParams params;
       params.set("KIND", node.op).set("GATES", gates).set("X", x.dtype).set("ACC", accumulator).set("VL", lanes);
-      params.set("W", w_type).set("R", r_type);
-      params.set("MAX_ROWS", greatest_rows(context.target(), gates))
+      params.set("W", w_type).set("R", r_type).set("W_PAIRS", w_pairs).set("R_PAIRS", r_pairs);
+      params.set("MAX_ROWS", greatest_rows(context.target(), gates, w_pairs || r_pairs))
           .set("PREFETCH", static_cast<int64_t>(context.target().vector_bits >= 512 ? 32 : 0));
       // TECs write parts of the state that others read.
       params.set("__no_restrict__", true);

@@ -11,10 +11,11 @@ Weights are packed per gate in panels of VL columns, [gate][block][depth][VL], z
 R][gate][block][VL]. `state` is [h, h of the next step, c, reset * h][batch][blocks * VL], `projected` is [block][row of
 x][gate][VL].
 
-Parameters: KIND (LSTM GRU RNN), GATES, X, ACC, W and R (what weights are held as), VL, MAX_ROWS, PREFETCH (how many k
-ahead weights are fetched), ACTIVATIONS, ALPHAS, BETAS (one per gate function), CLIP (0 = none), LINEAR_BEFORE_RESET,
-ROUNDS_STATE (of LSTM, whose reset plane holds what h is rounded to), HAS_* for optional operands, REVERSE. Gate order
-is ONNX's: LSTM i o f c, GRU z r h. x_time, x_batch: strides in rows of x.
+Parameters: KIND (LSTM GRU RNN), GATES, X, ACC, VL, MAX_ROWS, PREFETCH (how many k ahead weights are fetched), W, R
+(types of the weights), W_PAIRS, R_PAIRS (they are bfloat16, [depth / 2][VL][2]), ACTIVATIONS, ALPHAS, BETAS (one per
+gate function), CLIP (0 = none), LINEAR_BEFORE_RESET, ROUNDS_STATE (of LSTM, whose reset plane holds what h is rounded
+to), HAS_* for optional operands, REVERSE. Gate order is ONNX's: LSTM i o f c, GRU z r h. x_time, x_batch: strides in
+rows of x.
 """
 
 from aipu import script as S
@@ -57,20 +58,32 @@ def activate(k, value):
     return S.max(v, vector(0)) + S.log(vector(1) + S.exp(vector(0) - S.abs(v)))
 
 
-def accumulate(rows, gates, acc, a, lda, weights, gate_stride, depth):
+def accumulate(rows, gates, acc, a, lda, weights, gate_stride, depth, pairs):
     """acc[row * len(gates) + i] += a[row] times the block's columns of gate gates[i]."""
     count = len(gates)
     columns = S.alloc_buffer((count,), f"{ACC}x{VL}")
-    for k in range(depth):
+    words = S.alloc_buffer((count,), f"int32x{VL}")
+    together = 2 if pairs else 1
+    for step in range(depth // together):
+        k = step * together
         for i in S.unroll(count):
-            columns[i] = S.cast(S.vload(weights + (gates[i] * gate_stride + k * VL), lanes=VL), ACC)
+            at = weights + (gates[i] * gate_stride + k * VL)
+            if pairs:
+                words[i] = S.vload(at.as_ptr("i32"), lanes=VL)
+            else:
+                columns[i] = S.vload(at, lanes=VL)
         if PREFETCH > 0:
             for i in S.unroll(count):
-                S.prefetch(weights + (gates[i] * gate_stride + (k + PREFETCH) * VL))
-        for row in S.unroll(rows):
-            left = S.vbcast(S.cast(a[row * lda + k], ACC), lanes=VL)
-            for i in S.unroll(count):
-                acc[row * count + i] = S.fma(acc[row * count + i], left, columns[i])
+                S.prefetch(weights + (gates[i] * gate_stride + (k + PREFETCH * together) * VL))
+        for part in S.unroll(together):
+            if pairs:
+                for i in S.unroll(count):
+                    # The lower half of a word is the even k's.
+                    columns[i] = S.reinterpret(words[i] << 16 if part == 0 else words[i] & -65536, f"{ACC}x{VL}")
+            for row in S.unroll(rows):
+                left = S.vbcast(S.cast(a[row * lda + (k + part)], ACC), lanes=VL)
+                for i in S.unroll(count):
+                    acc[row * count + i] = S.fma(acc[row * count + i], left, columns[i])
 
 
 def input_rows(rows, x, inputs, weights, gate_stride, biases, bias_stride, projected):
@@ -84,7 +97,7 @@ def input_rows(rows, x, inputs, weights, gate_stride, biases, bias_stride, proje
             start = start + S.vload(biases + (GATES + g) * bias_stride, lanes=VL)
         for row in S.unroll(rows):
             acc[row * GATES + g] = start
-    accumulate(rows, [g for g in range(GATES)], acc, x, inputs, weights, gate_stride, inputs)
+    accumulate(rows, [g for g in range(GATES)], acc, x, inputs, weights, gate_stride, inputs, W_PAIRS)
     for i in S.unroll(rows * GATES):
         S.vstore(acc[i], projected + i * VL)
 
@@ -191,7 +204,7 @@ def step_rows(
             else:
                 acc[row * count + i] = S.vload(rows_of_x[row] + gates[i] * VL, lanes=VL)
     factor = reset if ROUNDS_STATE or (separate and phase == 1) else h
-    accumulate(rows, gates, acc, factor, width, block_weights, gate_stride, hidden)
+    accumulate(rows, gates, acc, factor, width, block_weights, gate_stride, hidden, R_PAIRS)
     for row in S.unroll(rows):
         old = S.vload(h + (row * width + j), lanes=VL)
         if separate and phase == 0:
