@@ -67,6 +67,12 @@ int64_t source_index(const PanelLayout& l, int64_t batch, int64_t k, int64_t col
          k / l.inner * l.outer_stride;
 }
 
+struct Bfloat {
+  Bfloat() = default;
+  explicit Bfloat(double number) : bits(bf16_from_f32(static_cast<float>(number))) {}
+  uint16_t bits = 0;
+};
+
 template <typename To>
 void convert_panels(const graph::Constant& source, const PanelLayout& l, const Part& part, std::byte* out) {
   const std::byte* from = source.bytes().data();
@@ -208,6 +214,8 @@ void make_part(const graph::Constant& source, DType to, const PanelLayout& l, co
   switch (to) {
     case DType::kF32:
       return convert_panels<float>(source, l, part, out);
+    case DType::kBF16:
+      return convert_panels<Bfloat>(source, l, part, out);
     case DType::kF64:
       return convert_panels<double>(source, l, part, out);
     case DType::kI32:

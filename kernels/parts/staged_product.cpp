@@ -176,6 +176,7 @@ Status launch_staged_product(SetupContext& context, const StagedProduct& plan, c
       .set("DILATION", plan.dilation)
       .set("MASKED", plan.masked)
       .set("WHOLE", plan.blocks == 1)
+      .set("EVEN", plan.block * plan.blocks == shape.group_in)
       .set("W_BUFFERS", plan.w_buffers)
       .set("ROWS", plan.rows)
       .set("RUN_PIXELS", plan.pixels)

@@ -25,6 +25,9 @@ struct ProductShape {
   int64_t top = 0, bottom = 0, left = 0, right = 0;
 };
 
+// Leaves out what no window reaches of the border below and beside an image.
+void trim_border(SpatialGeometry* geometry);
+
 // Sets the border of an image that gets its padding, of zeros, as `padded` says.
 void describe_border(const SpatialGeometry& padded, ProductShape* shape);
 

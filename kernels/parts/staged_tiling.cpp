@@ -466,20 +466,29 @@ Status describe_epilogue(const SetupContext& context, const AnchorArithmetic& ar
   return {};
 }
 
+namespace {
+
+// Pixels of the border behind the image that windows reach, if they are known.
+std::optional<int64_t> reached_border(const SpatialAxis& axis) {
+  const auto last =
+      ((axis.out - 1) * Dim(axis.stride) + (axis.kernel - 1) * axis.dilation + 1 - axis.pad_begin - axis.in).constant();
+  return last ? std::optional(std::max<int64_t>(0, *last)) : std::nullopt;
+}
+
+}  // namespace
+
+void trim_border(SpatialGeometry* geometry) {
+  for (SpatialAxis& axis : geometry->axes)
+    if (const auto reached = reached_border(axis)) axis.pad_end = *reached;
+}
+
 void describe_border(const SpatialGeometry& padded, ProductShape* shape) {
   const SpatialAxis &plane = padded.axes[0], &line = padded.axes[1], &column = padded.axes[2];
   if (plane.kernel > 1 || has_padding({padded.batch, padded.channels, padded.out_channels, {plane, {}, {}}})) return;
-  // Of a bottom or right side what no window reaches does not count.
-  const auto beyond = [](const SpatialAxis& axis) -> int64_t {
-    const auto last =
-        ((axis.out - 1) * Dim(axis.stride) + (axis.kernel - 1) * axis.dilation + 1 - axis.pad_begin - axis.in)
-            .constant();
-    return last ? std::max<int64_t>(0, *last) : 0;
-  };
   shape->top = line.pad_begin.constant_or(0);
-  shape->bottom = beyond(line);
+  shape->bottom = reached_border(line).value_or(0);
   shape->left = column.pad_begin.constant_or(0);
-  shape->right = beyond(column);
+  shape->right = reached_border(column).value_or(0);
 }
 
 std::optional<StagedProduct> plan_staged_product(const tir::Target& target, const SpatialGeometry& geometry,

@@ -206,6 +206,7 @@ class ConvPlugin final : public OpPlugin {
                        .group_out = weights.group_out,
                        .element = stored};
     AIPU_RETURN_IF_ERROR(describe_epilogue(context, arithmetic, &shape));
+    trim_border(&geometry);
     describe_border(geometry, &shape);
     const auto plan = plan_staged_product(context.target(), with_padding_inside(geometry), shape);
     if (!plan) return false;

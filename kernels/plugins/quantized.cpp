@@ -367,6 +367,7 @@ class QuantizedPlugin final : public OpPlugin {
                        .group_out = p.group_out,
                        .element = x_dtype};
     AIPU_RETURN_IF_ERROR(describe_epilogue(context, {}, &shape));
+    trim_border(&p.geometry);
     if (p.x_zero == 0) describe_border(p.geometry, &shape);
     const auto plan = plan_staged_product(context.target(), with_padding_inside(p.geometry), shape);
     if (!plan) return false;

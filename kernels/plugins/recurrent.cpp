@@ -1,5 +1,7 @@
 // LSTM, GRU, RNN: one launch per direction.
 #include <algorithm>
+#include <cstring>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -42,6 +44,21 @@ int64_t greatest_rows(const tir::Target& target, int64_t gates) {
   return std::clamp<int64_t>((target.vector_registers - gates - 1) / gates, 1, 6);
 }
 
+// What weights are held as: on a CPU those that are bfloat16 numbers as such, which halves what a step reads.
+DType held_as(const SetupContext& context, graph::ValueId value, DType accumulator) {
+  const graph::Constant* weights = context.graph().constant(value);
+  if (weights == nullptr || weights->dtype() != DType::kF32 || accumulator != DType::kF32 ||
+      context.target().tec_count() != 0)
+    return accumulator;
+  const std::span<const std::byte> bytes = weights->bytes();
+  for (size_t at = 0; at + sizeof(uint32_t) <= bytes.size(); at += sizeof(uint32_t)) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, bytes.data() + at, sizeof(bits));
+    if ((bits & 0xffff) != 0) return accumulator;
+  }
+  return DType::kBF16;
+}
+
 class RecurrentPlugin final : public SingleOpPlugin {
  public:
   std::string_view name() const override { return "recurrent"; }
@@ -80,8 +97,10 @@ class RecurrentPlugin final : public SingleOpPlugin {
     const auto gives = [&](size_t i) { return i < node.outputs.size() && node.outputs[i].valid(); };
 
     // One set of panels per direction and gate, a vector wide.
-    const auto packed = [&](size_t input, int64_t depth) {
-      return packed_operand(context, node.inputs[input], accumulator,
+    const DType w_type = held_as(context, node.inputs[1], accumulator),
+                r_type = held_as(context, node.inputs[2], accumulator);
+    const auto packed = [&](size_t input, DType type, int64_t depth) {
+      return packed_operand(context, node.inputs[input], type,
                             {.batches = directions * gates,
                              .depth = depth,
                              .columns = hidden,
@@ -92,8 +111,8 @@ class RecurrentPlugin final : public SingleOpPlugin {
                              .inner_stride = 1,
                              .outer_stride = 0});
     };
-    AIPU_ASSIGN_OR_RETURN(const TensorRef w, packed(1, inputs));
-    AIPU_ASSIGN_OR_RETURN(const TensorRef r, packed(2, hidden));
+    AIPU_ASSIGN_OR_RETURN(const TensorRef w, packed(1, w_type, inputs));
+    AIPU_ASSIGN_OR_RETURN(const TensorRef r, packed(2, r_type, hidden));
     TensorRef bias;
     if (has(3)) {
       AIPU_ASSIGN_OR_RETURN(bias, packed_operand(context, node.inputs[3], accumulator,
@@ -132,6 +151,7 @@ class RecurrentPlugin final : public SingleOpPlugin {
       }
       dsl::TemplateParams params;
       params.set("KIND", node.op).set("GATES", gates).set("X", x.dtype).set("ACC", accumulator).set("VL", lanes);
+      params.set("W", w_type).set("R", r_type);
       params.set("MAX_ROWS", greatest_rows(context.target(), gates))
           .set("PREFETCH", static_cast<int64_t>(context.target().vector_bits >= 512 ? 32 : 0));
       // TECs write parts of the state that others read.
@@ -166,8 +186,8 @@ class RecurrentPlugin final : public SingleOpPlugin {
       const Dim y_offset = (batch_first ? dir * h : dir * batches * h) * element;
       KernelArguments arguments;
       arguments.pointer("x", context.value(node.inputs[0]))
-          .pointer("w", w, dir * Dim(gates * inputs * width * bytes))
-          .pointer("r", r, dir * Dim(gates * hidden * width * bytes))
+          .pointer("w", w, dir * Dim(gates * inputs * width * static_cast<int64_t>(dtype_bytes(w_type))))
+          .pointer("r", r, dir * Dim(gates * hidden * width * static_cast<int64_t>(dtype_bytes(r_type))))
           .pointer("bias", bias, dir * Dim(2 * gates * width * bytes));
       if (has(4)) arguments.pointer("lengths[0]", context.value(node.inputs[4]));
       if (has(5)) arguments.pointer("initial.h[0]", context.value(node.inputs[5]), state_offset);

@@ -28,6 +28,12 @@ struct For {
 struct If {
   Expr condition;
   Stmt then_body;
+  Stmt else_body = nullptr;  // may be null
+};
+// The condition is asked before each iteration; it may read what the body stores.
+struct While {
+  Expr condition;
+  Stmt body;
 };
 struct Store {
   Tensor tensor;
@@ -88,7 +94,7 @@ struct PackedCall {
 };
 
 struct StmtNode {
-  const std::variant<For, If, Store, Let, Realize, Seq, Pragma, PackedCall> node;
+  const std::variant<For, If, Store, Let, Realize, Seq, Pragma, PackedCall, While> node;
 
   template <typename T>
   const T* as() const {

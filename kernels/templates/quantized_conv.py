@@ -39,8 +39,8 @@ STEP = NV * VL * DEPTH
 
 
 def multiply(first, last, acc, x, x_base, pixel_stride, w, w_base, steps, ahead, ahead_step):
-    """acc[i] += four bytes of pixel i times their weights, for every step and pixel first <= i < last. Of the weights from
-    `ahead` on `ahead_step` elements are fetched for each step.
+    """acc[i] += four bytes of pixel i times their weights, for every step and pixel first <= i < last. Of the weights
+    from `ahead` on `ahead_step` elements are fetched for each step.
     """
     stride = S.i64(pixel_stride)
     a = x + (x_base + first * pixel_stride)

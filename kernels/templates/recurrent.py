@@ -11,10 +11,10 @@ Weights are packed per gate in panels of VL columns, [gate][block][depth][VL], z
 R][gate][block][VL]. `state` is [h, h of the next step, c, reset * h][batch][blocks * VL], `projected` is [block][row of
 x][gate][VL].
 
-Parameters: KIND (LSTM GRU RNN), GATES, X, ACC, VL, MAX_ROWS, PREFETCH (how many k ahead weights are fetched),
-ACTIVATIONS, ALPHAS, BETAS (one per gate function), CLIP (0 = none), LINEAR_BEFORE_RESET, ROUNDS_STATE (of LSTM, whose
-reset plane holds what h is rounded to), HAS_* for optional operands, REVERSE. Gate order is ONNX's: LSTM i o f c, GRU z
-r h. x_time, x_batch: strides in rows of x.
+Parameters: KIND (LSTM GRU RNN), GATES, X, ACC, W and R (what weights are held as), VL, MAX_ROWS, PREFETCH (how many k
+ahead weights are fetched), ACTIVATIONS, ALPHAS, BETAS (one per gate function), CLIP (0 = none), LINEAR_BEFORE_RESET,
+ROUNDS_STATE (of LSTM, whose reset plane holds what h is rounded to), HAS_* for optional operands, REVERSE. Gate order
+is ONNX's: LSTM i o f c, GRU z r h. x_time, x_batch: strides in rows of x.
 """
 
 from aipu import script as S
@@ -63,7 +63,7 @@ def accumulate(rows, gates, acc, a, lda, weights, gate_stride, depth):
     columns = S.alloc_buffer((count,), f"{ACC}x{VL}")
     for k in range(depth):
         for i in S.unroll(count):
-            columns[i] = S.vload(weights + (gates[i] * gate_stride + k * VL), lanes=VL)
+            columns[i] = S.cast(S.vload(weights + (gates[i] * gate_stride + k * VL), lanes=VL), ACC)
         if PREFETCH > 0:
             for i in S.unroll(count):
                 S.prefetch(weights + (gates[i] * gate_stride + (k + PREFETCH) * VL))
@@ -293,8 +293,8 @@ class Results:
 @S.prim_func
 def recurrent(
     x: S.ptr(X, "global"),
-    w: S.ptr(ACC, "global"),
-    r: S.ptr(ACC, "global"),
+    w: S.ptr(W, "global"),
+    r: S.ptr(R, "global"),
     bias: S.ptr(ACC, "global"),
     lengths: length_types,
     initial: Initial,

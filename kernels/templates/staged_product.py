@@ -47,7 +47,7 @@ from aipu import script as S
 from sharing import balanced
 from spatial import Geometry, Groups
 from staged_tiles import BYTES, DEPTH, NEXT_ROW, STEP, TILES, Place, Way, add_tiles, store_tiles, whole_tiles
-from staging import begin_tile, close_stage, copy, event_of, open_stage, staged_in, tile_of
+from staging import close_stage, open_stage
 
 # Of an operand that is the same for all results, and of a column of another one, in local memory.
 SCALAR_BYTES = 64
@@ -73,28 +73,32 @@ class Blocks:
     out_capacity: S.i32
 
 
-def fetch_pixels(stage, number, target, x, offset, span, channels, geometry: Geometry, blocks: Blocks):
+def bring(event, target, source, width, source_stride, rows, target_stride):
+    S.async_dma_copy(target, source, width, source_stride, rows, target_stride, event=event)
+
+
+def fetch_pixels(event, target, x, offset, span, channels, geometry: Geometry, blocks: Blocks):
     """Starts bringing `channels` channels of the columns of pixels under a segment in, all lines of the windows."""
     depth, height = geometry.depth, geometry.height
     line_pitch = geometry.width.image * geometry.channels
     if LINES_APART:
         source = x + offset
         if channels == geometry.channels:
-            copy(stage, number, False, target, source, span * channels, line_pitch, blocks.unit_lines, span * channels)
+            bring(event, target, source, span * channels, line_pitch, blocks.unit_lines, span * channels)
         elif span == geometry.width.image:
             columns = span * blocks.unit_lines
-            copy(stage, number, False, target, source, channels, geometry.channels, columns, channels)
+            bring(event, target, source, channels, geometry.channels, columns, channels)
         else:
             for line in range(blocks.unit_lines):
                 own, place = source + line * line_pitch, target + line * span * channels
-                copy(stage, number, False, place, own, channels, geometry.channels, span, channels)
+                bring(event, place, own, channels, geometry.channels, span, channels)
     elif ROWS > 1:
         for line in range(blocks.unit_lines):
             own = x + (offset + line * line_pitch)
             pitch = blocks.unit_lines * channels
-            copy(stage, number, False, target + line * channels, own, channels, geometry.channels, span, pitch)
+            bring(event, target + line * channels, own, channels, geometry.channels, span, pitch)
     elif blocks.lines == 1 and channels == geometry.channels:
-        copy(stage, number, False, target, x + offset, span * channels, span * channels, 1, span * channels)
+        bring(event, target, x + offset, span * channels, span * channels, 1, span * channels)
     else:
         pitch = blocks.lines * channels
         for plane in range(depth.kernel):
@@ -102,7 +106,7 @@ def fetch_pixels(stage, number, target, x, offset, span, channels, geometry: Geo
             source = x + (offset + plane * depth.dilation * height.image * line_pitch)
             for line in range(height.kernel):
                 own = source + line * height.dilation * line_pitch
-                copy(stage, number, False, place + line * channels, own, channels, geometry.channels, span, pitch)
+                bring(event, place + line * channels, own, channels, geometry.channels, span, pitch)
 
 
 def is_full(e):
@@ -132,7 +136,7 @@ def place_of_extra(e, memory, panel_columns, capacity):
     return (full + 2 * bytes_of_full(e) * capacity).as_ptr(EXTRA_TYPES[e])
 
 
-def move(stage, number, leaves, local, pitch, memory, ldc, columns, rows, pixels, row_pitch):
+def move(event, leaves, local, pitch, memory, ldc, columns, rows, pixels, row_pitch):
     """Starts bringing a unit's elements of an operand in, or its results out: `rows` rows of `pixels` pixels."""
     if row_pitch == pixels * ldc:
         pixels = pixels * rows
@@ -140,9 +144,9 @@ def move(stage, number, leaves, local, pitch, memory, ldc, columns, rows, pixels
     for row in range(rows):
         near, far = local + row * pixels * pitch, memory + row * row_pitch
         if leaves:
-            copy(stage, number, True, far, near, columns, pitch, pixels, ldc)
+            bring(event, far, near, columns, pitch, pixels, ldc)
         else:
-            copy(stage, number, False, near, far, columns, ldc, pixels, pitch)
+            bring(event, near, far, columns, ldc, pixels, pitch)
 
 
 def extras_at(operands, offset):
@@ -163,7 +167,7 @@ def tiles_of_run(
     sums,
     tile_pitch,
     way: Way,
-    is_first,
+    block,
     start,
     scale,
     place: Place,
@@ -176,12 +180,67 @@ def tiles_of_run(
         target = results + at * place.pitch
         whole_tiles(height, split, left, end, count, x, w, sums, way, start, scale, place, own, target)
     else:
-        add_tiles(height, split, left, end, count, tiles, x, w, sums + at * VL, tile_pitch, way, is_first)
+        add_tiles(height, split, left, end, count, tiles, x, w, sums + at * VL, tile_pitch, way, block)
 
 
 def line_turn(steps):
     """Multiplied by a step's number it has that of its line above its lower 16 bits: 1 / steps, rounded up."""
     return 65536 // S.max(steps, 1) + 1
+
+
+@S.record
+class Walk:
+    """Through a block, as Way: of its `channels` channels; its weights under a tile; lines of pixels are `of_line`
+    long, rows of results `line_pitch` apart, and `line_steps` of the steps are of a line.
+    """
+
+    channels: S.i32
+    weights: S.i32
+    steps: S.i32
+    rest: S.i32
+    pitch: S.i32
+    pixel_pitch: S.i32
+    line_pitch: S.i32
+    of_line: S.i32
+    line_steps: S.i32
+    turn: S.i32
+
+
+def walk_through(channels, span, geometry: Geometry, blocks: Blocks):
+    depth = channels * blocks.run
+    steps = S.ceildiv(depth, DEPTH)
+    of_line = span * channels if LINES_APART else channels
+    column_pitch = channels if LINES_APART else blocks.unit_lines * channels
+    pixel_pitch = column_pitch * geometry.width.stride
+    return Walk(
+        channels,
+        steps * STEP,
+        depth // DEPTH if MASKED else steps,
+        depth % DEPTH if MASKED else 0,
+        column_pitch if TAPS > 1 else pixel_pitch,
+        pixel_pitch,
+        geometry.height.stride * of_line,
+        of_line,
+        channels // DEPTH if LINES_APART else 0,
+        line_turn(channels // DEPTH) if LINES_APART else 0,
+    )
+
+
+def row_keys():
+    """Of the runs: twice the row that a tile begins in, and 1 if it goes on in the next one. Equal ones leave out the
+    same lines.
+    """
+    return [RUNS[k][3] // RUN_PIXELS * 2 + (1 if RUNS[k][1] > 0 else 0) for k in range(len(RUNS))]
+
+
+def is_key(key):
+    return any([key == other for other in row_keys()])
+
+
+def has_border(key, side):
+    """Whether a run of that key may have border above (6) or below (7)."""
+    keys = row_keys()
+    return SKIPS and any([keys[k] == key and RUNS[k][side] > 0 for k in range(len(RUNS))])
 
 
 def stored_tiles(height):
@@ -212,27 +271,23 @@ def staged_product(
     rows = geometry.batch * geometry.depth.result * S.ceildiv(geometry.height.result, ROWS)
     first, last = balanced(rows * segments * groups.count * panels, S.get_local_size(), S.get_local_id())
     ldc = groups.count * groups.result
-    # Of a block but the last one, and of that.
-    steps_of_block = S.ceildiv(blocks.channels * blocks.run, DEPTH)
     last_channels = groups.image - (blocks.count - 1) * blocks.channels
-    last_steps = S.ceildiv(last_channels * blocks.run, DEPTH)
     tiles_of_panel = blocks.vectors * TILES
     tiles_of_part = tiles_of_panel // blocks.parts
-    panel_weights = ((blocks.count - 1) * steps_of_block + last_steps) * tiles_of_panel * STEP
+    tile_pitch = ROWS * segment * VL
 
     stage = open_stage()
     pool = S.alloc((POOL // BYTES,), X, scope="lsram")
     w_pool = (pool + 2 * blocks.x_capacity).as_ptr(W)
-    xs = staged_in(x, pool, blocks.x_capacity)
-    ws = staged_in(weights, w_pool, (W_BUFFERS - 1) * blocks.w_capacity)
     sums = (w_pool + W_BUFFERS * blocks.w_capacity).as_ptr(SUM)
-    outs = staged_in(out, (sums + blocks.sum_capacity).as_ptr(OUT), blocks.out_capacity)
+    outs = (sums + blocks.sum_capacity).as_ptr(OUT)
+    behind_outs = outs + 2 * blocks.out_capacity
     done = S.i32(0)  # units whose results are on their way
     # What is added and multiplied per column of a panel.
-    own_start = [(outs[1] + 2 * blocks.out_capacity).as_ptr(SUM) for _ in start]
-    own_scale = [(outs[1] + 2 * blocks.out_capacity).as_ptr("float32") + len(start) * panel_columns for _ in scale]
+    own_start = [behind_outs.as_ptr(SUM) for _ in start]
+    own_scale = [behind_outs.as_ptr("float32") + len(start) * panel_columns for _ in scale]
     constants_of = S.i32(-1)
-    of_extras = (outs[1] + 2 * blocks.out_capacity).as_ptr("uint8") + 8 * panel_columns
+    of_extras = behind_outs.as_ptr("uint8") + 8 * panel_columns
     own_extras = [
         extras[e] if extra_modes[e] == "number" else place_of_extra(e, of_extras, panel_columns, blocks.out_capacity)
         for e in range(N_EXTRA)
@@ -268,9 +323,12 @@ def staged_product(
     higher = S.i32(0)
     block = S.i32(0)
     part = S.i32(0)
-    units = S.i32(0)  # that have begun to come
-    x_number = S.i32(-1)
-    w_number = S.i32(-1)
+    # Of two buffers the one that was filled last, and the one after it, as places in memory; and so with events.
+    x_at, w_at, extra_at, result_at = S.i32(blocks.x_capacity), S.i32(0), S.i32(blocks.out_capacity), S.i32(0)
+    if W_BUFFERS > 1:
+        w_at = S.i32(blocks.w_capacity)
+    coming, leaving = S.i32(stage[1]), S.i32(stage[2])
+    next_weights = S.i32(0)
     cut = S.i32(-1)
     row_pitch = width.result * ldc
     group = S.i32(0)
@@ -278,28 +336,32 @@ def staged_product(
     if alike:
         pixels = S.i32(segment)
         span = (segment - 1) * width.stride + (width.kernel - 1) * width.dilation + 1
-    line_steps_of_block, last_line_steps, turn_of_block, last_turn = S.i32(0), S.i32(0), S.i32(0), S.i32(0)
-    if LINES_APART:
-        line_steps_of_block, last_line_steps = blocks.channels // DEPTH, last_channels // DEPTH
-        turn_of_block, last_turn = line_turn(line_steps_of_block), line_turn(last_line_steps)
+    # Of a block but the last one, and of that.
+    walk = walk_through(blocks.channels, span, geometry, blocks)
+    last_walk = walk_through(last_channels, span, geometry, blocks)
+    panel_weights = ((blocks.count - 1) * walk.weights + last_walk.weights) * tiles_of_panel
+    part_weights, last_part_weights = walk.weights * tiles_of_part, last_walk.weights * tiles_of_part
     # Of the lines under a unit's last row those below the image, less what its first row is further down than row 0.
     below_first = BOTTOM - (geometry.height.result - ROWS) * geometry.height.stride
     for step in range(total + 1):
         # What came in the last step is computed in this one.
         own_panel, own_offset, own_n, own_columns = S.i32(panel), S.i32(row_offset), S.i32(n), S.i32(columns)
         own_vectors, own_low, own_lower, own_higher = S.i32(vectors), S.i32(low), S.i32(lower), S.i32(higher)
-        own_x, own_w = S.i32(x_number), S.i32(w_number)
+        own_x, own_w, own_event = S.i32(x_at), S.i32(w_at), S.i32(coming)
         own_block = S.i32(block)
         own_part = S.i32(part)
         own_segment, own_height = S.i32(unit_segment), S.i32(row_height)
         is_late = S.i32(0)
         if step < total:
+            coming = (stage[0] + stage[1]) - coming
             if step > 0:
-                part = part + 1
-                if part == blocks.parts:
+                if not WHOLE:
+                    part = part + 1
+                if WHOLE or part == blocks.parts:
                     part = S.i32(0)
-                    block = block + 1
-                    if block == blocks.count:
+                    if not WHOLE:
+                        block = block + 1
+                    if WHOLE or block == blocks.count:
                         block = S.i32(0)
                         unit_segment = unit_segment + 1
                         if unit_segment == segments:
@@ -341,42 +403,43 @@ def staged_product(
                         low = pixels // tiles
                         higher = pixels - low * tiles
                         lower = tiles - higher
-            channels = S.i32(blocks.channels)
-            steps = S.i32(steps_of_block)
-            if block == blocks.count - 1:
-                channels = last_channels
-                steps = last_steps
-            if part == 0:
-                x_number = x_number + 1
-                fetch_pixels(
-                    stage,
-                    step,
-                    tile_of(xs, x_number, 0),
-                    x,
-                    image_at + block * blocks.channels,
-                    span,
-                    channels,
-                    geometry,
-                    blocks,
-                )
-            # Those of a whole panel stay for all its units.
-            if not WHOLE or is_new:
-                if W_BUFFERS == 1 and step > 0:
-                    is_late = S.i32(1)
-                else:
-                    w_number = w_number + 1
-                    part_weights = steps * tiles_of_part * STEP
-                    at = panel * panel_weights + block * steps_of_block * tiles_of_panel * STEP + part * part_weights
-                    copy(stage, step, False, tile_of(ws, w_number, 0), weights + at, part_weights, part_weights, 1, 0)
+            if WHOLE or part == 0:
+                x_at = blocks.x_capacity - x_at
+                channels = S.i32(blocks.channels)
+                if not EVEN:
+                    if block == blocks.count - 1:
+                        channels = S.i32(last_channels)
+                first_channel = 0 if WHOLE else block * blocks.channels
+                fetch_pixels(coming, pool + x_at, x, image_at + first_channel, span, channels, geometry, blocks)
+            if WHOLE:
+                # Those of a whole panel stay for all its units.
+                if is_new:
+                    if W_BUFFERS == 1 and step > 0:
+                        is_late = S.i32(1)
+                    else:
+                        if W_BUFFERS > 1:
+                            w_at = blocks.w_capacity - w_at
+                        own = weights + panel * panel_weights
+                        bring(coming, w_pool + w_at, own, panel_weights, panel_weights, 1, 0)
+            else:
+                if block == 0 and part == 0:
+                    next_weights = panel * panel_weights
+                count = S.i32(part_weights)
+                if not EVEN:
+                    if block == blocks.count - 1:
+                        count = S.i32(last_part_weights)
+                w_at = blocks.w_capacity - w_at
+                bring(coming, w_pool + w_at, weights + next_weights, count, count, 1, 0)
+                next_weights = next_weights + count
             if len([e for e in range(N_EXTRA) if is_full(e)]) > 0:
-                if block == blocks.count - 1 and part == blocks.parts - 1:
+                if WHOLE or (block == blocks.count - 1 and part == blocks.parts - 1):
+                    extra_at = blocks.out_capacity - extra_at
                     for e in S.unroll(N_EXTRA):
                         if is_full(e):
                             move(
-                                stage,
-                                step,
+                                coming,
                                 False,
-                                own_extras[e] + (units & 1) * blocks.out_capacity,
+                                own_extras[e] + extra_at,
                                 panel_columns,
                                 extras[e] + (row_offset + n),
                                 ldc,
@@ -385,82 +448,87 @@ def staged_product(
                                 S.i32(pixels),
                                 row_pitch,
                             )
-                    units = units + 1
         if step > 0:
-            begin_tile(stage, step - 1, drains=False)
-            is_last = own_block == blocks.count - 1 and own_part == blocks.parts - 1
-            if is_last and done >= 2:
-                S.wait_events(event_of(stage, done, True))
-            results = tile_of(outs, done, 0)
-            if constants_of != own_panel:
-                constants_of = S.i32(own_panel)
-                for v in range(own_vectors):
-                    for k in S.unroll(len(start)):
-                        initial = S.vload(start[k] + (own_panel * panel_columns + v * VL), lanes=VL)
-                        S.vstore(initial, own_start[k] + v * VL)
-                    for k in S.unroll(len(scale)):
-                        factor = S.vload(scale[k] + (own_panel * panel_columns + v * VL), lanes=VL)
-                        S.vstore(factor, own_scale[k] + v * VL)
-                    for e in S.unroll(N_EXTRA):
-                        if extra_modes[e] == "column":
-                            lane_mask = S.tail_mask(S.min(own_columns - v * VL, VL), VL)
-                            value = S.vload(extras[e] + (own_n + v * VL), mask=lane_mask, lanes=VL)
-                            S.vstore(value, own_extras[e] + v * VL)
-            channels, steps = S.i32(blocks.channels), S.i32(steps_of_block)
-            line_steps, turn = S.i32(line_steps_of_block), S.i32(turn_of_block)
-            if own_block == blocks.count - 1:
-                channels, steps = S.i32(last_channels), S.i32(last_steps)
-                line_steps, turn = S.i32(last_line_steps), S.i32(last_turn)
-            weights_of_tile = steps * STEP
-            is_first = S.i32(0)
-            if own_block == 0:
-                is_first = S.i32(1)
-            rest = S.i32(0)
-            if MASKED:
-                rest = channels * blocks.run - (steps - 1) * DEPTH
-                if rest == DEPTH:
-                    rest = S.i32(0)
-                else:
-                    steps = steps - 1
-            of_line = span * channels if LINES_APART else S.i32(channels)
-            column_pitch = S.i32(channels) if LINES_APART else blocks.unit_lines * channels
-            pitch = column_pitch if TAPS > 1 else column_pitch * width.stride
-            pixel_pitch = column_pitch * width.stride
-            line_pitch = geometry.height.stride * of_line
+            S.wait_events(own_event)
+            is_last = WHOLE or (own_block == blocks.count - 1 and own_part == blocks.parts - 1)
+            results = outs + result_at
+            if is_last:
+                if done >= 2:
+                    S.wait_events(leaving)
+                if constants_of != own_panel:
+                    constants_of = S.i32(own_panel)
+                    for v in range(own_vectors):
+                        for k in S.unroll(len(start)):
+                            initial = S.vload(start[k] + (own_panel * panel_columns + v * VL), lanes=VL)
+                            S.vstore(initial, own_start[k] + v * VL)
+                        for k in S.unroll(len(scale)):
+                            factor = S.vload(scale[k] + (own_panel * panel_columns + v * VL), lanes=VL)
+                            S.vstore(factor, own_scale[k] + v * VL)
+                        for e in S.unroll(N_EXTRA):
+                            if extra_modes[e] == "column":
+                                lane_mask = S.tail_mask(S.min(own_columns - v * VL, VL), VL)
+                                value = S.vload(extras[e] + (own_n + v * VL), mask=lane_mask, lanes=VL)
+                                S.vstore(value, own_extras[e] + v * VL)
+            steps, rest, weights_of_tile = S.i32(walk.steps), S.i32(walk.rest), S.i32(walk.weights)
+            pitch, pixel_pitch, line_pitch = S.i32(walk.pitch), S.i32(walk.pixel_pitch), S.i32(walk.line_pitch)
+            channels, of_line = S.i32(walk.channels), S.i32(walk.of_line)
+            line_steps, turn = S.i32(walk.line_steps), S.i32(walk.turn)
+            if not EVEN:
+                if own_block == blocks.count - 1:
+                    steps, rest, weights_of_tile = (
+                        S.i32(last_walk.steps),
+                        S.i32(last_walk.rest),
+                        S.i32(last_walk.weights),
+                    )
+                    pitch, pixel_pitch = S.i32(last_walk.pitch), S.i32(last_walk.pixel_pitch)
+                    line_pitch, of_line = S.i32(last_walk.line_pitch), S.i32(last_walk.of_line)
+                    channels = S.i32(last_walk.channels)
+                    line_steps, turn = S.i32(last_walk.line_steps), S.i32(last_walk.turn)
             next_line = of_line - channels
-            w_tile = tile_of(ws, own_w, 0)
-            x_tile = tile_of(xs, own_x, 0)
-            tile_pitch = ROWS * segment * VL
-            own_sums = sums if WHOLE else sums + own_part * tiles_of_part * tile_pitch
+            w_tile = w_pool + own_w
+            x_tile = pool + own_x
+            own_sums = sums if WHOLE else sums + own_part * (tiles_of_part * tile_pitch)
             place = Place(panel_columns, own_columns, own_vectors)
-            own_full = [
-                own_extras[e] + (done & 1) * blocks.out_capacity if is_full(e) else own_extras[e]
-                for e in range(N_EXTRA)
-            ]
+            own_full = [own_extras[e] + result_at if is_full(e) else own_extras[e] for e in range(N_EXTRA)]
             pixel = S.i32(0)
+            # Of the runs by their keys: the lines of the border that none of a tile's pixels takes, above and below.
             above = TOP - own_height * geometry.height.stride
             below = own_height * geometry.height.stride + below_first
+            skipped_of = [
+                S.max(above - (key + 1) // 2 * geometry.height.stride, 0) if has_border(key, 6) else 0
+                for key in range(2 * ROWS)
+            ]
+            missing_of = [
+                S.max(below - (ROWS - 1 - key // 2) * geometry.height.stride, 0) if has_border(key, 7) else 0
+                for key in range(2 * ROWS)
+            ]
+            steps_of = [
+                S.max(blocks.lines - skipped_of[key] - missing_of[key], 0) * line_steps
+                if has_border(key, 6) or has_border(key, 7)
+                else steps
+                for key in range(2 * ROWS)
+            ]
+            weights_of = [
+                w_tile + skipped_of[key] * line_steps * STEP if has_border(key, 6) else w_tile
+                for key in range(2 * ROWS)
+            ]
+            rows_of = [
+                x_tile + (key // 2 * line_pitch + skipped_of[key] * of_line)
+                if has_border(key, 6)
+                else (x_tile + key // 2 * line_pitch if key > 1 and is_key(key) else x_tile)
+                for key in range(2 * ROWS)
+            ]
             if len(RUNS) > 0:
                 for k in S.unroll(len(RUNS)):
                     height = S.meta_var(RUNS[k][0])
                     split = S.meta_var(RUNS[k][1])
                     at = S.meta_var(RUNS[k][3])
-                    row, column = S.meta_var(at // RUN_PIXELS), S.meta_var(at % RUN_PIXELS)
-                    next_row = line_pitch - column * pixel_pitch
-                    pixels_there = x_tile + (column * pixel_pitch + row * line_pitch)
-                    run_steps, run_weights = S.i32(steps), w_tile
-                    if SKIPS and (RUNS[k][6] + RUNS[k][7] > 0):
-                        # Of a tile in two rows the lines that neither takes.
-                        last_row = S.meta_var(row if split == 0 else row + 1)
-                        skipped, missing = S.i32(0), S.i32(0)
-                        if RUNS[k][6] > 0:
-                            skipped = S.max(above - last_row * geometry.height.stride, 0)
-                        if RUNS[k][7] > 0:
-                            missing = S.max(below - (ROWS - 1 - row) * geometry.height.stride, 0)
-                        run_steps = S.max(blocks.lines - skipped - missing, 0) * line_steps
-                        run_weights = w_tile + skipped * line_steps * STEP
-                        pixels_there = pixels_there + skipped * of_line
-                    way = Way(pitch, pixel_pitch, next_row, run_steps, rest, weights_of_tile, turn, next_line)
+                    column = S.meta_var(at % RUN_PIXELS)
+                    key = S.meta_var(row_keys()[k])
+                    next_row = line_pitch - column * pixel_pitch if split > 0 else 0
+                    pixels_there = rows_of[key] + column * pixel_pitch if column > 0 else rows_of[key]
+                    run_weights = weights_of[key]
+                    way = Way(pitch, pixel_pitch, next_row, steps_of[key], rest, weights_of_tile, turn, next_line)
                     left, end = S.meta_var(RUNS[k][4]), S.meta_var(RUNS[k][5])
                     inner = S.meta_var(IS_ROW or (left == 0 and end == NEXT_ROW))
                     if inner:
@@ -477,7 +545,7 @@ def staged_product(
                             own_sums,
                             tile_pitch,
                             way,
-                            is_first,
+                            own_block,
                             own_start,
                             own_scale,
                             place,
@@ -499,7 +567,7 @@ def staged_product(
                                 own_sums,
                                 tile_pitch,
                                 way,
-                                is_first,
+                                own_block,
                                 own_start,
                                 own_scale,
                                 place,
@@ -520,7 +588,7 @@ def staged_product(
                                 own_sums,
                                 tile_pitch,
                                 way,
-                                is_first,
+                                own_block,
                                 own_start,
                                 own_scale,
                                 place,
@@ -528,26 +596,25 @@ def staged_product(
                                 results,
                             )
                 if not WHOLE and is_last:
-                    pixel = S.i32(0)
                     for height in S.unroll(HEIGHTS[0], 0, -1):
                         tiles = S.meta_var(stored_tiles(height))
+                        at = S.meta_var(ROWS * RUN_PIXELS - tiles * height if height < HEIGHTS[0] else 0)
                         if tiles > 0:
                             store_tiles(
                                 height,
                                 tiles,
                                 own_vectors,
-                                sums + pixel * VL,
+                                sums + at * VL,
                                 tile_pitch,
                                 own_start,
                                 own_scale,
                                 place,
-                                extras_at(own_full, pixel * panel_columns),
-                                results + pixel * panel_columns,
+                                extras_at(own_full, at * panel_columns),
+                                results + at * panel_columns,
                             )
-                            pixel = pixel + tiles * height
                 pixel = S.i32(RUN_PIXELS)
             else:
-                way = Way(pitch, pixel_pitch, S.i32(0), steps, rest, weights_of_tile, turn, next_line)
+                way = Way(pitch, pixel_pitch, 0, steps, rest, weights_of_tile, turn, next_line)
                 for h in S.unroll(len(HEIGHTS)):
                     count = S.i32(0)
                     if own_low == HEIGHTS[h]:
@@ -588,7 +655,7 @@ def staged_product(
                                 own_sums + pixel * VL,
                                 tile_pitch,
                                 way,
-                                is_first,
+                                own_block,
                             )
                             if is_last:
                                 store_tiles(
@@ -607,12 +674,12 @@ def staged_product(
             if is_last:
                 stored = S.min(panel_columns, own_columns)
                 target = out + (own_offset + own_n)
-                move(
-                    stage, done, True, results, panel_columns, target, ldc, stored, S.i32(ROWS), S.i32(pixel), row_pitch
-                )
+                move(leaving, True, results, panel_columns, target, ldc, stored, S.i32(ROWS), S.i32(pixel), row_pitch)
                 done = done + 1
+                leaving = (stage[2] + stage[3]) - leaving
+                result_at = blocks.out_capacity - result_at
         if W_BUFFERS == 1:
             if is_late > 0:
                 own = weights + panel * panel_weights
-                copy(stage, step, False, tile_of(ws, 0, 0), own, panel_weights, panel_weights, 1, 0)
+                bring(coming, w_pool, own, panel_weights, panel_weights, 1, 0)
     close_stage(stage, done)

@@ -24,6 +24,7 @@ own_start_types = [S.ptr(SUM, "lsram") for _ in start_types]
 own_scale_types = [S.ptr("float32", "lsram") for _ in scale_types]
 # Of the loop over the depth in a kernel's text.
 MOST_COPIES = 16
+TILES_IN_TEXT = TILES * TEXTS <= MOST_COPIES
 # Columns of pixels of the next row count from here.
 NEXT_ROW = 4096
 
@@ -200,19 +201,23 @@ def multiply_tile(height, split, columns, acc, zero, rows, w, way: Way):
 
 def first_tiles():
     """All tiles of columns of a vector but the last one."""
-    return S.unroll(TILES - 1) if TILES * TEXTS <= MOST_COPIES else range(TILES - 1)
+    return S.unroll(TILES - 1) if TILES_IN_TEXT else range(TILES - 1)
 
 
 def whole_vector(height, split, columns, acc, zero, rows, w, sums, way: Way):
     """The sums of `height` pixels by VL columns. The tiles before the last one wait for it in memory."""
+    waiting = [sums + k * VL for k in range((TILES - 1) * height)]
     for tile in first_tiles():
         partial = multiply_tile(height, split, columns, acc, zero, rows, w + tile * way.weights_of_tile, way)
         for i in S.unroll(height):
-            S.vstore(partial[i], sums + (tile * height + i) * VL)
+            if TILES_IN_TEXT:
+                S.vstore(partial[i], waiting[tile * height + i])
+            else:
+                S.vstore(partial[i], waiting[i] + tile * height * VL)
     last = multiply_tile(height, split, columns, acc, zero, rows, w + (TILES - 1) * way.weights_of_tile, way)
     return [
         folded(
-            [S.vload(sums + (tile * height + i) * VL, lanes=VL) for tile in range(TILES - 1)] + [last[i]],
+            [S.vload(waiting[tile * height + i], lanes=VL) for tile in range(TILES - 1)] + [last[i]],
             TILES,
             COLUMNS == 1,
         )
@@ -265,28 +270,33 @@ def add_tiles(
     sums: S.ptr(SUM, "lsram"),
     tile_pitch: S.i32,
     way: Way,
-    is_first: S.i32,
+    block: S.i32,
 ):
-    """Adds the products of a block to the sums of `count` times `height` pixels by `tiles` times COLUMNS columns, whose
-    sums are tile_pitch apart.
+    """Adds the products of a block, if it is not the first one, to the sums of `count` times `height` pixels by `tiles`
+    times COLUMNS columns, whose sums are tile_pitch apart.
     """
     acc = sums_of_tile(height)
     zero = S.cast(0, f"{SUM}x{VL}")
     columns = S.meta_var(positions(height, split, left, end))
     distances = [distance(q, way) for q in columns]
     first = x
+    row_sums = sums
     for row in range(count):
         rows = [first + d for d in distances]
+        target = row_sums
+        own = w
         for tile in range(tiles):
-            target = sums + (tile * tile_pitch + row * (height * VL))
-            totals = multiply_tile(height, split, columns, acc, zero, rows, w + tile * way.weights_of_tile, way)
-            if is_first == 0:
+            totals = multiply_tile(height, split, columns, acc, zero, rows, own, way)
+            if block > 0:
                 for i in S.unroll(height):
                     S.vstore(totals[i] + S.vload(target + i * VL, lanes=VL), target + i * VL)
             else:
                 for i in S.unroll(height):
                     S.vstore(totals[i], target + i * VL)
+            target = target + tile_pitch
+            own = own + way.weights_of_tile
         first = first + height * way.pixel_pitch
+        row_sums = row_sums + height * VL
 
 
 @S.prim_func(is_inline=False)

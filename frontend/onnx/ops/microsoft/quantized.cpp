@@ -175,12 +175,14 @@ void matmul_n_bits(OpContext& c) {
   const int64_t block = c.take_int("block_size", 0);
   const int64_t rows = c.take_int("N", 0);
   const int64_t depth = c.take_int("K", 0);
-  c.ignore("accuracy_level");
+  const int64_t accuracy_level = c.take_int("accuracy_level", 0);
   if (c.take_int("weight_prepacked", 0) != 0)
     return c.fail_unsupported("weights that are packed for another runtime are not supported");
   if (!c.ok()) return;
   if (bits != 2 && bits != 4 && bits != 8) return c.fail_unsupported(str_cat(bits, " bits are not supported"));
   if (block < 1 || rows < 1 || depth < 1) return c.fail_invalid("needs positive N, K and block_size");
+  if (accuracy_level < 0 || accuracy_level > 4)
+    return c.fail_invalid(str_cat("accuracy_level is ", accuracy_level, ", expected 0 to 4"));
   const DType dtype = c.dtype(c.input(0));
   const int64_t blocks = (depth + block - 1) / block;
   const BlockWeights weight_blocks{bits, block, rows, depth, blocks};
@@ -191,7 +193,8 @@ void matmul_n_bits(OpContext& c) {
     std::vector<ValueId> operands{c.input(0), c.constant(codes), c.constant(scales),
                                   zeros != nullptr ? c.constant(zeros) : ValueId(), c.input(5)};
     while (!operands.back().valid()) operands.pop_back();
-    return c.emit_output("aipu::BlockQuantizedMatMul", {{"bits", bits}, {"block_size", block}, {"K", depth}},
+    return c.emit_output("aipu::BlockQuantizedMatMul",
+                         {{"bits", bits}, {"block_size", block}, {"K", depth}, {"accuracy_level", accuracy_level}},
                          std::move(operands));
   }
   const ValueId codes = unpacked_bits(c, reshape(c, c.input(1), {rows, blocks, block * bits / 8}), bits);
