@@ -498,7 +498,7 @@ def many_rows(rows, depth, blocks, columns, row_blocks, x, weights, codes, scale
                         columns,
                         n,
                         columns - n,
-                        Ahead(weights, 0),
+                        Ahead(weights, S.i64(0)),
                     )
                     m = m + HEIGHTS[h]
 
