@@ -97,8 +97,8 @@ def multiply_whole(acc, low, high, a, stride, b, whole, lanes, element):
 
 # Low tiles leave registers for two blocks of each row, which one instruction loads: of one block, what moves the
 # addresses on and counts would be more than a fifth of the loop together with the loads. Of the lowest it is that with
-# two blocks, so they take two such pairs; not at the ends of rows, whose other sums are in registers too: gcc would copy
-# some. kernels/README.md has the numbers.
+# two blocks, so they take two such pairs; not at the ends of rows, whose other sums are in registers too: gcc would
+# copy some. kernels/README.md has the numbers.
 REGISTERS_OF_SUMS_AND_ROWS = 30
 LOW_TILE = 5
 
