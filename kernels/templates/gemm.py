@@ -77,36 +77,57 @@ def multiply_pair_blocks(acc, low, high, a, stride, b, depth):
 def multiply_whole(acc, low, high, a, stride, b, whole, lanes, element):
     """`whole` values of each row, a multiple of `lanes`, which is a block's."""
     # Of 64 bits, so that addresses are pointers that move on and not numbers that may wrap.
-    if NV == 2 and acc.shape[0] + 2 * (high - low) <= REGISTERS_OF_SUMS_AND_ROWS:
-        twice = whole // (2 * lanes) * (2 * lanes)
-        for k in range(S.i64(0), twice, 2 * lanes):
-            multiply_two_blocks(acc, low, high, a, stride, b, k, lanes, element)
-        if twice < whole:
-            multiply_block(acc, low, high, a, stride, b, twice, lanes, element)
+    pairs = pairs_of_blocks(acc.shape[0], high - low)
+    if pairs > 0:
+        many = whole // (2 * pairs * lanes) * (2 * pairs * lanes)
+        for k in range(S.i64(0), many, 2 * pairs * lanes):
+            for pair in S.unroll(pairs):
+                multiply_two_blocks(acc, low, high, a, stride, b, k + pair * (2 * lanes), lanes, element)
+        k = many
+        if pairs > 1:
+            if k + 2 * lanes <= whole:
+                multiply_two_blocks(acc, low, high, a, stride, b, k, lanes, element)
+                k = k + 2 * lanes
+        if k < whole:
+            multiply_block(acc, low, high, a, stride, b, k, lanes, element)
     else:
         for k in range(S.i64(0), whole, lanes):
             multiply_block(acc, low, high, a, stride, b, k, lanes, element)
 
 
 # Low tiles leave registers for two blocks of each row, which one instruction loads: of one block, what moves the
-# addresses on and counts would be more than a fifth of the loop together with the loads.
-REGISTERS_OF_SUMS_AND_ROWS = 28
+# addresses on and counts would be more than a fifth of the loop together with the loads. Of the lowest it is that with
+# two blocks, so they take two such pairs; not at the ends of rows, whose other sums are in registers too: gcc would
+# copy some. kernels/README.md has the numbers.
+REGISTERS_OF_SUMS_AND_ROWS = 30
+LOW_TILE = 5
+
+
+def pairs_of_blocks(sums, rows):
+    """How many pairs of blocks a step of the loop takes; 0: it takes one block."""
+    if NV != 2 or sums + 2 * rows > REGISTERS_OF_SUMS_AND_ROWS:
+        return 0
+    return 2 if rows <= LOW_TILE and rows * NV == sums else 1
 
 
 def multiply_two_blocks(acc, low, high, a, stride, b, k, lanes, element):
     """Two blocks as below, whose rows are all in registers."""
-    rows = S.alloc_buffer((2 * (high - low),), f"{element}x{lanes}")
-    for i in S.unroll(high - low):
+    height = high - low
+    rows = S.alloc_buffer((2 * height,), f"{element}x{lanes}")
+    for i in S.unroll(height):
         for half in S.unroll(2):
             rows[2 * i + half] = S.vload(a + (S.i64(i) * stride + k + half * lanes), lanes=lanes)
     right = S.alloc_buffer((NV,), f"{element}x{lanes}")
     for step in S.unroll(2 * VL):
         for v in S.unroll(NV):
             right[v] = S.vload(b + (k * (NV * VL) + (step * NV + v) * lanes), lanes=lanes)
-        for v in S.unroll(NV):
-            for i in S.unroll(high - low):
-                at = (low + i) * NV + v
-                acc[at] = multiply_element(acc[at], rows[2 * i + step // VL], step % VL, right[v], lanes)
+        for place in S.unroll(height * NV):
+            # In the order in which gcc 12 copies no sums from register to register.
+            by_rows = height <= LOW_TILE and height * NV == acc.shape[0]
+            i = place // NV if by_rows else place % height
+            v = place % NV if by_rows else place // height
+            at = (low + i) * NV + v
+            acc[at] = multiply_element(acc[at], rows[2 * i + step // VL], step % VL, right[v], lanes)
 
 
 def multiply_element(acc, row, at, right, lanes):
