@@ -51,7 +51,8 @@ Result<bool> launch_narrow_rows(SetupContext& context, const StridedMap& map) {
   const int64_t outer = static_cast<int64_t>(order.size());
   dsl::TemplateParams params;
   params.set("X", source.dtype)
-      .set("dim_types", dsl::Captured{dsl::CapturedList(order.size(), {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})})
+      .set("dim_types",
+           dsl::Captured{dsl::CapturedList(order.size(), {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})})
       .set("stride_types",
            dsl::Captured{dsl::CapturedList(2 * order.size(), {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})})
       .set("RANK", outer)
