@@ -272,10 +272,19 @@ namespace {
 
 // Of elements that have a type of 4 bits: both axes are any.
 void gather_blocks(OpContext& c, int64_t gather_axis, int64_t quantize_axis, int64_t block) {
-  if (gather_axis == quantize_axis) return c.fail_invalid("gather_axis and quantize_axis are the same");
   const ValueId indices = c.input(1);
   const DType dtype = c.dtype(c.input(2));
   const auto picked = [&](ValueId x) { return c.cast(gather(c, x, indices, gather_axis), dtype); };
+  if (gather_axis == quantize_axis) {
+    const ValueId zero = c.scalar(c.dtype(indices), 0);
+    const ValueId extent = c.cast(c.size_of(c.input(0), gather_axis), c.dtype(indices));
+    const ValueId places = where(c, c.emit("Less", {}, {indices, zero}), add(c, indices, extent), indices);
+    const ValueId blocks = c.emit("Div", {}, {places, c.scalar(c.dtype(indices), static_cast<double>(block))});
+    const auto of_block = [&](ValueId per_block) { return c.cast(gather(c, per_block, blocks, gather_axis), dtype); };
+    ValueId values = picked(c.input(0));
+    if (c.has_input(3)) values = subtract(c, values, of_block(c.input(3)));
+    return c.set_output(0, multiply(c, values, of_block(c.input(2))));
+  }
   const int64_t axis = quantize_axis > gather_axis ? quantize_axis + c.rank(indices) - 1 : quantize_axis;
   ValueId values = picked(c.input(0));
   const ValueId blocks = c.emit("Div", {}, {positions_along(c, values, axis), c.int64_scalar(block)});
