@@ -38,6 +38,7 @@ struct Constant {
   size_t first = 0;  // the statement that needs it first
   int uses = 0;
   VarPtr var;
+  bool is_known = false;  // made in a scope around
 };
 
 class Replace : public Mutator {
@@ -64,20 +65,24 @@ class Share : public Mutator {
     const auto* scope = stmt->as<Block>();
     if (scope == nullptr) return mutate_children(stmt);
     std::vector<Constant> constants = shared(scope->body);
-    if (constants.empty()) return mutate_children(stmt);
+    const size_t outer = known_.size();
     std::vector<Stmt> statements;
     for (size_t i = 0; i < scope->body.size(); ++i) {
       const Stmt& inner = scope->body[i];
-      for (const Constant& constant : constants)
-        if (constant.first == i) statements.push_back(make_stmt(Define{constant.var, constant.value}, inner->span));
+      for (const Constant& constant : constants) {
+        if (constant.is_known || constant.first != i) continue;
+        statements.push_back(make_stmt(Define{constant.var, constant.value}, inner->span));
+        known_.push_back(constant);
+      }
       statements.push_back(is_piece(inner) ? Replace(constants).mutate(inner) : mutate(inner));
     }
+    known_.resize(outer);
     return block(std::move(statements));
   }
   Expr mutate(const Expr& expr) override { return expr; }
 
  private:
-  // What more than one vector would be made for, the most frequent first.
+  // What more than one vector would be made for, or one that is there already, the most frequent first.
   std::vector<Constant> shared(const std::vector<Stmt>& body) const {
     std::vector<Constant> found;
     for (size_t i = 0; i < body.size(); ++i) {
@@ -94,10 +99,18 @@ class Share : public Mutator {
           },
           [](const Stmt&) {});
     }
-    std::erase_if(found, [](const Constant& c) { return c.uses < 2; });
+    for (Constant& constant : found) {
+      const auto known = std::find_if(known_.begin(), known_.end(),
+                                      [&](const auto& c) { return structurally_equal(c.value, constant.value); });
+      if (known == known_.end()) continue;
+      constant.var = known->var;
+      constant.is_known = true;
+    }
+    std::erase_if(found, [](const Constant& c) { return c.uses < 2 && !c.is_known; });
     std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.uses > b.uses; });
     if (found.size() > most_) found.resize(most_);
     for (Constant& constant : found) {
+      if (constant.is_known) continue;
       auto var = std::make_shared<Var>();
       var->name = "constant";
       var->type = constant.value->type;
@@ -107,6 +120,7 @@ class Share : public Mutator {
   }
 
   size_t most_;
+  std::vector<Constant> known_;  // of the scopes around
 };
 
 }  // namespace

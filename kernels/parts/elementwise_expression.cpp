@@ -8,6 +8,7 @@
 #include <set>
 
 #include "graph/ir/op_def.h"
+#include "kernels/parts/bounded_expression.h"
 #include "kernels/parts/elementwise_rows.h"
 
 namespace aipu::kernels {
@@ -46,11 +47,53 @@ bool is_expressible(const Graph& graph, const Node& node) {
   return is_elementwise_expression(graph, node) && check_elementwise(graph, node).ok();
 }
 
-}  // namespace
+// Values that are float32 of less than 2^100 and never NaN, as long as few are added: a seed that is, what is made of
+// bytes by a scale that is a constant, and their sums and larger ones.
+class BoundedValues {
+ public:
+  BoundedValues(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed) : graph_(graph) {
+    bounded_.insert(seed);
+    for (const NodeId id : nodes) {
+      const Node& node = graph.node(id);
+      if (node.op == "DequantizeLinear") dequantized_.insert(node.inputs[0]);
+      const bool is_sum = node.op == "Relu" || node.op == "Add" || node.op == "Identity";
+      hides_zeros_ = hides_zeros_ && (is_sum || node.op == "DequantizeLinear" || node.op == "QuantizeLinear");
+    }
+    hides_zeros_ = hides_zeros_ && !nodes.empty() && graph.node(nodes.back()).op == "QuantizeLinear";
+  }
+  void add(const Node& node) {
+    bool is_bounded = false;
+    if (node.op == "DequantizeLinear") {
+      const graph::Constant* scale = graph_.constant(node.inputs[1]);
+      is_bounded = scale != nullptr && graph_.type(node.outputs[0]).dtype == DType::kF32 &&
+                   dtype_bits(graph_.type(node.inputs[0]).dtype) <= 16;
+      if (is_bounded)
+        for (const double factor : scale->to_doubles()) is_bounded = is_bounded && std::abs(factor) < 0x1p64;
+    } else if (node.op == "Relu" || node.op == "Add" || node.op == "Identity") {
+      is_bounded = std::all_of(node.inputs.begin(), node.inputs.end(),
+                               [&](ValueId input) { return input.valid() && bounded_.count(input) > 0; });
+    }
+    if (is_bounded) bounded_.insert(node.outputs[0]);
+  }
+  // Whether a QuantizeLinear may convert at once: see Writer::converts.
+  bool converts(const Node& node) const {
+    return bounded_.count(node.inputs[0]) > 0 && dequantized_.count(node.outputs[0]) == 0;
+  }
+  // And whether it may round without a sum: see Writer::rounds.
+  bool rounds(const Node& node) const {
+    return hides_zeros_ && bounded_.count(node.inputs[0]) > 0 && dequantized_.count(node.outputs[0]) > 0;
+  }
 
-Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed,
-                                        bool numbers_in_source) {
+ private:
+  const Graph& graph_;
+  std::set<ValueId> bounded_, dequantized_;
+  bool hides_zeros_ = true;  // sums end as integers: nobody sees the sign of a zero
+};
+
+Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed, bool numbers_in_source,
+                             bool seed_converts) {
   FusedExpression fused;
+  BoundedValues bounded(graph, nodes, seed_converts ? seed : ValueId());
   std::map<ValueId, Expression> names;
   std::map<ValueId, Writer::Rounded> rounded;
   ExpressionFunction& function = fused.function;
@@ -105,11 +148,14 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
     Writer writer(graph, node, std::move(operands), numbers_in_source ? nullptr : &fused);
     writer.prefix = fmt::format("u{}", serial);
     writer.rounded = &rounded;
+    writer.converts = seed_converts && node.op == "QuantizeLinear" && bounded.converts(node);
+    writer.rounds = seed_converts && node.op == "QuantizeLinear" && bounded.rounds(node);
+    bounded.add(node);
     writer.first_fault = fused.faults.size();
     Expression expression = row->write(writer);
     if (!writer.error.empty()) return invalid_model(str_cat(graph::origins_text(node.origins), ": ", writer.error));
     for (std::string& message : writer.faults) fused.faults.push_back({std::move(message), id});
-    if (writer.shifted) rounded[node.outputs[0]] = {writer.shifted, writer.zero_text()};
+    if (writer.shifted) rounded[node.outputs[0]] = {writer.shifted, writer.zero_text(), writer.shifted_is_number};
     std::move(writer.statements.begin(), writer.statements.end(), std::back_inserter(function.statements));
     ++serial;
     function.statements.push_back({name, std::move(expression)});
@@ -121,6 +167,18 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
   if (!fused.faults.empty()) function.parameters.emplace_back("active");
   function.result = names[fused.result];
   return fused;
+}
+
+}  // namespace
+
+Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed,
+                                        bool numbers_in_source) {
+  return fuse(graph, nodes, seed, numbers_in_source, false);
+}
+
+Result<FusedExpression> fuse_bounded_expression(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed,
+                                                bool numbers_in_source) {
+  return fuse(graph, nodes, seed, numbers_in_source, true);
 }
 
 bool elementwise_reports(const Graph& graph, NodeId node) {

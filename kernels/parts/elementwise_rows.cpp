@@ -223,6 +223,12 @@ Expression quantize(Writer& w) {
   }
   if (dtype_bits(to) <= 16) {
     const auto zero = w.has(2) ? w.scalar(2) : std::optional<double>(0);
+    if (w.converts && zero == 0.0) {
+      // An instruction rounds and converts, the next one saturates.
+      const Expression number = cast_to(call("rint", value), DType::kI32);
+      return call("cast", number, Expression::atom(fmt::format("f\"{}x{{VL}}\"", dtype_name(to))),
+                  Expression::atom("\"all\""), Expression::atom("True"));
+    }
     Expression least = Writer::constant(low - zero.value_or(0), DType::kF32),
                most = Writer::constant(high - zero.value_or(0), DType::kF32);
     const double shift = rounding_shift(zero);
@@ -237,6 +243,11 @@ Expression quantize(Writer& w) {
     }
     // Clamped before it is rounded: the limits are integers. They are the second operands: a NaN becomes a number.
     value = call("min", call("max", value, least), most);
+    if (w.rounds && zero) {
+      w.shifted = w.let(call("rint", value));
+      w.shifted_is_number = true;
+      return cast_to(cast_to(w.shifted, DType::kI32) + Writer::constant(*zero, DType::kI32), to);
+    }
     w.shifted = w.let(value + Writer::constant(shift, DType::kF32));
     const Expression bits = call("reinterpret", w.shifted, Expression::atom("f\"int32x{VL}\""));
     return cast_to(zero && offset == 0 ? bits : bits + added, to);
@@ -280,7 +291,9 @@ Expression dequantize(Writer& w) {
   const auto zero = w.has(2) ? w.scalar(2) : std::optional<double>(0);
   // What was rounded a moment ago need not become an integer and a float again.
   if (const Expression shifted = w.shifted_of(w.node().inputs[0]); shifted && w.type_out() == DType::kF32)
-    return (shifted - Writer::constant(rounding_shift(zero), DType::kF32)) * scale;
+    return w.has_number_of(w.node().inputs[0])
+               ? shifted * scale
+               : (shifted - Writer::constant(rounding_shift(zero), DType::kF32)) * scale;
   Expression value = convert(w.in(0), w.type_in(0), DType::kI32);
   if (zero != 0.0) value = value - convert(w.in(2), w.type_in(2), DType::kI32);
   return convert(value, DType::kI32, w.type_out()) * scale;

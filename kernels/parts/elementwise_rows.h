@@ -110,13 +110,20 @@ class Writer {
   // Of QuantizeLinear: the variable that holds the rounded value plus rounding_shift() of the zero point.
   struct Rounded {
     Expression shifted;
-    std::string zero;  // text of the zero point
+    std::string zero;        // text of the zero point
+    bool is_number = false;  // without that sum: the integer less the zero point, as a float32
   };
   std::string zero_text() const { return has(2) ? operands_[2].text() : std::string(); }
   Expression shifted_of(ValueId value) const {
     if (rounded == nullptr) return {};
     const auto found = rounded->find(value);
     return found != rounded->end() && zero_text() == found->second.zero ? found->second.shifted : Expression();
+  }
+
+  bool has_number_of(ValueId value) const {
+    if (rounded == nullptr) return false;
+    const auto found = rounded->find(value);
+    return found != rounded->end() && found->second.is_number;
   }
 
   // The value of input i if it is a constant of any shape.
@@ -134,6 +141,12 @@ class Writer {
   size_t first_fault = 0;                               // faults of the nodes before, in the same expression
   std::string error;                                    // what is wrong with the node, if anything
   Expression shifted;                                   // left by QuantizeLinear
+  bool shifted_is_number = false;                       // Rounded::is_number of that
+  // Of QuantizeLinear: its input is no NaN, the sum of a seed that converts (fuse_expression()), and who reads the result
+  // wants the integer alone.
+  bool converts = false;
+  // Of QuantizeLinear: its input is no NaN, and nobody asks for the sign of a zero that DequantizeLinear makes of it.
+  bool rounds = false;
   const std::map<ValueId, Rounded>* rounded = nullptr;  // of the nodes before, in the same expression
 
  private:

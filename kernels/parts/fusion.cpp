@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/parts/bounded_expression.h"
 #include "kernels/parts/strided_map.h"
 
 namespace aipu::kernels {
@@ -93,14 +94,33 @@ graph::Claim claim_with_epilogue(const Graph& graph, NodeId anchor, int score) {
 namespace {
 
 // Arguments stay in registers that a tile has no use for but its accumulators. So numbers are in the source, unless so
-// many epilogues differ in nothing else that compiling a kernel for each would take long. Long epilogues are a loop of
-// their own, beside which a register costs nothing.
+// many epilogues differ in nothing else that compiling a kernel for each would take long. On CPUs long
+// epilogues are a loop of their own, beside which a register costs nothing.
 constexpr size_t kMostNumbersInSource = 8;
 
+// Whether the anchor's sums are integers times a scale, numbers that no infinity or NaN is among.
+bool has_bounded_sums(const SetupContext& context) {
+  const graph::Node& anchor = context.anchor();
+  constexpr size_t kScale = 4;
+  if (anchor.op != "aipu::QuantizedConv" && anchor.op != "aipu::QuantizedMatMul") return false;
+  if (anchor.inputs.size() <= kScale || !anchor.inputs[kScale].valid()) return false;
+  const graph::Constant* scale = context.graph().constant(anchor.inputs[kScale]);
+  if (scale == nullptr) return false;
+  const std::vector<double> values = scale->to_doubles();
+  return std::all_of(values.begin(), values.end(), [](double value) { return std::abs(value) < 0x1p64; });
+}
+
 Result<FusedExpression> epilogue_expression(SetupContext& context, const std::vector<NodeId>& nodes, ValueId seed) {
-  AIPU_ASSIGN_OR_RETURN(FusedExpression any, fuse_expression(context.graph(), nodes, seed));
-  if (any.numbers.empty() || any.function.is_long()) return any;
-  AIPU_ASSIGN_OR_RETURN(FusedExpression one, fuse_expression(context.graph(), nodes, seed, true));
+  // A target whose instructions are counted is an NPU: its conversions round and saturate.
+  const bool is_npu = context.target().costs.has_value();
+  const bool bounded = is_npu && has_bounded_sums(context);
+  const auto fuse = [&](bool in_source) {
+    return bounded ? fuse_bounded_expression(context.graph(), nodes, seed, in_source)
+                   : fuse_expression(context.graph(), nodes, seed, in_source);
+  };
+  AIPU_ASSIGN_OR_RETURN(FusedExpression any, fuse(false));
+  if (any.numbers.empty() || (any.function.is_long() && !is_npu)) return any;
+  AIPU_ASSIGN_OR_RETURN(FusedExpression one, fuse(true));
   return context.is_among_first(any.function.source("compute"), one.function.source("compute"), kMostNumbersInSource)
              ? std::move(one)
              : std::move(any);

@@ -178,6 +178,7 @@ Status launch_staged_product(SetupContext& context, const StagedProduct& plan, c
       .set("WHOLE", plan.blocks == 1)
       .set("EVEN", plan.block * plan.blocks == shape.group_in)
       .set("W_BUFFERS", plan.w_buffers)
+      .set("OUT_BUFFERS", plan.out_buffers)
       .set("ROWS", plan.rows)
       .set("RUN_PIXELS", plan.pixels)
       .set("POOL", plan.pool_bytes)

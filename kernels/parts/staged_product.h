@@ -75,6 +75,7 @@ struct StagedProduct {
   int64_t parts = 1;                 // in which the weights of a block come
   int64_t lines = 1, run = 1;        // as in the template
   int64_t unit_lines = 1;            // of the windows of a unit's rows
+  int out_buffers = 2;               // for results and the epilogue's operands
   int w_buffers = 2;                 // for weights; 1 where those of a panel stay
   bool masked = false;               // depths end within a vector
   bool lines_apart = false;          // of pixels: each line of a unit follows the one before

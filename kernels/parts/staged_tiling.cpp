@@ -28,7 +28,7 @@ constexpr int64_t kOpenPixels = 48;
 // Buffers begin at multiples of it.
 constexpr int64_t kBufferBytes = 64;
 // Cycles around the inner loop: of a chunk, of a register tile, of its results' vector of columns, of a vector of them.
-constexpr double kChunkTurn = 160, kTileTurn = 8, kVectorTurn = 8, kResult = 13;
+constexpr double kChunkTurn = 80, kTileTurn = 3, kVectorTurn = 8, kResult = 11;
 // Counters and addresses of a step, beside one address per access.
 constexpr double kStepTurn = 4;
 // Of the call for tiles that are alike.
@@ -258,8 +258,8 @@ class Tiling {
 
   int64_t bytes_of(const StagedProduct& plan) const {
     return (kBuffers * plan.x_capacity + plan.w_buffers * plan.w_capacity) * element_bytes_ +
-           plan.sum_capacity * kSumBytes + kBuffers * plan.out_capacity * (result_bytes_ + shape_.extra_bytes) +
-           kColumnConstants * rounded_up(plan.panel() * kSumBytes, kBufferBytes) +
+           plan.sum_capacity * kSumBytes + plan.out_buffers * plan.out_capacity * (result_bytes_ + shape_.extra_bytes) +
+           rounded_up(kColumnConstants * plan.panel() * kSumBytes, kBufferBytes) +
            shape_.column_extras * kColumnBytes * plan.panel() + shape_.scalar_extras * kScalarBytes;
   }
 
@@ -342,6 +342,8 @@ class Tiling {
   bool consider() {
     // Weights that stay for all units of a panel are waited for when the next panel begins, if they have one buffer.
     plan_.w_buffers = kBuffers;
+    // The results of a unit of several steps have left when the next one's are there.
+    plan_.out_buffers = plan_.blocks == 1 ? kBuffers : 1;
     bool fits = consider_buffers();
     if (plan_.blocks == 1) {
       plan_.w_buffers = 1;
@@ -356,8 +358,8 @@ class Tiling {
     const int64_t x = span * plan_.unit_lines * plan_.block;
     const int64_t steps = ceil_of(plan_.block * plan_.run, plan_.depth);
     const int64_t w = steps * plan_.vectors * tiles() / plan_.parts * plan_.taps * plan_.columns * plan_.depth;
-    // A vector may be read that begins in x.
-    plan_.x_capacity = rounded_up(x + plan_.depth, whole);
+    // A vector may be read that begins in x, unless lines are whole vectors.
+    plan_.x_capacity = rounded_up(x + (lines_apart() ? 0 : plan_.depth), whole);
     plan_.w_capacity = rounded_up(w, whole);
     const int64_t sums =
         plan_.blocks == 1 ? height_ * (tiles() - 1) : plan_.rows * plan_.pixels * plan_.vectors * tiles();

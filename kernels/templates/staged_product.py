@@ -33,6 +33,8 @@ Parameters bound by kernels/parts/staged_product.cpp:
                pixels says the rest
   MASKED       the depth of a block may end within a vector, and what follows is not multiplied by 0
   WHOLE        a unit is one block: sums never leave the registers before they are complete
+  EVEN         all blocks have as many channels
+  OUT_BUFFERS  of results and of the epilogue's operands; 1 where a unit takes several steps
   W_BUFFERS    of weights; 1 where those of a panel stay for its units: the next panel's come when its last one is done
   POOL         bytes of local memory; STAGING: 2 (staging.py)
   start_types, scale_types  a pointer type or none: without start nothing is added to the sums, without scale they are
@@ -125,7 +127,7 @@ def bytes_of_full(count):
 
 def place_of_extra(e, memory, panel_columns, capacity):
     """Of operand e in `memory`, where those come first that are the same for all results, then those of a panel's
-    columns, then two buffers of `capacity` elements each.
+    columns, then OUT_BUFFERS buffers of `capacity` elements each.
     """
     of_columns = memory + number_of("scalar", N_EXTRA) * SCALAR_BYTES
     if extra_modes[e] == "scalar":
@@ -133,7 +135,7 @@ def place_of_extra(e, memory, panel_columns, capacity):
     if extra_modes[e] == "column":
         return (of_columns + number_of("column", e) * COLUMN_BYTES * panel_columns).as_ptr(EXTRA_TYPES[e])
     full = of_columns + number_of("column", N_EXTRA) * COLUMN_BYTES * panel_columns
-    return (full + 2 * bytes_of_full(e) * capacity).as_ptr(EXTRA_TYPES[e])
+    return (full + OUT_BUFFERS * bytes_of_full(e) * capacity).as_ptr(EXTRA_TYPES[e])
 
 
 def move(event, leaves, local, pitch, memory, ldc, columns, rows, pixels, row_pitch):
@@ -281,7 +283,7 @@ def staged_product(
     w_pool = (pool + 2 * blocks.x_capacity).as_ptr(W)
     sums = (w_pool + W_BUFFERS * blocks.w_capacity).as_ptr(SUM)
     outs = (sums + blocks.sum_capacity).as_ptr(OUT)
-    behind_outs = outs + 2 * blocks.out_capacity
+    behind_outs = outs + OUT_BUFFERS * blocks.out_capacity
     done = S.i32(0)  # units whose results are on their way
     # What is added and multiplied per column of a panel.
     own_start = [behind_outs.as_ptr(SUM) for _ in start]
@@ -324,9 +326,11 @@ def staged_product(
     block = S.i32(0)
     part = S.i32(0)
     # Of two buffers the one that was filled last, and the one after it, as places in memory; and so with events.
-    x_at, w_at, extra_at, result_at = S.i32(blocks.x_capacity), S.i32(0), S.i32(blocks.out_capacity), S.i32(0)
+    x_at, w_at, extra_at, result_at = S.i32(blocks.x_capacity), S.i32(0), S.i32(0), S.i32(0)
     if W_BUFFERS > 1:
         w_at = S.i32(blocks.w_capacity)
+    if OUT_BUFFERS > 1:
+        extra_at = S.i32(blocks.out_capacity)
     coming, leaving = S.i32(stage[1]), S.i32(stage[2])
     next_weights = S.i32(0)
     cut = S.i32(-1)
@@ -378,8 +382,9 @@ def staged_product(
                                 number = S.i32(0)
                                 row_image = S.i32(0)
                                 unit_panel = unit_panel + 1
-            is_new = step == 0 or panel != unit_panel
-            if block == 0 and part == 0:
+            is_new = False
+            if WHOLE or (block == 0 and part == 0):
+                is_new = step == 0 or panel != unit_panel
                 begin = unit_segment * segment
                 if is_new:
                     panel = S.i32(unit_panel)
@@ -433,7 +438,8 @@ def staged_product(
                 next_weights = next_weights + count
             if len([e for e in range(N_EXTRA) if is_full(e)]) > 0:
                 if WHOLE or (block == blocks.count - 1 and part == blocks.parts - 1):
-                    extra_at = blocks.out_capacity - extra_at
+                    if OUT_BUFFERS > 1:
+                        extra_at = blocks.out_capacity - extra_at
                     for e in S.unroll(N_EXTRA):
                         if is_full(e):
                             move(
@@ -453,7 +459,7 @@ def staged_product(
             is_last = WHOLE or (own_block == blocks.count - 1 and own_part == blocks.parts - 1)
             results = outs + result_at
             if is_last:
-                if done >= 2:
+                if done >= OUT_BUFFERS:
                     S.wait_events(leaving)
                 if constants_of != own_panel:
                     constants_of = S.i32(own_panel)
@@ -676,10 +682,16 @@ def staged_product(
                 target = out + (own_offset + own_n)
                 move(leaving, True, results, panel_columns, target, ldc, stored, S.i32(ROWS), S.i32(pixel), row_pitch)
                 done = done + 1
-                leaving = (stage[2] + stage[3]) - leaving
-                result_at = blocks.out_capacity - result_at
+                if OUT_BUFFERS > 1:
+                    leaving = (stage[2] + stage[3]) - leaving
+                    result_at = blocks.out_capacity - result_at
         if W_BUFFERS == 1:
             if is_late > 0:
                 own = weights + panel * panel_weights
                 bring(coming, w_pool, own, panel_weights, panel_weights, 1, 0)
-    close_stage(stage, done)
+    if OUT_BUFFERS > 1:
+        close_stage(stage, done)
+    else:
+        if done > 0:
+            S.wait_events(leaving)
+        S.free_events(stage[0], stage[1], stage[2], stage[3])

@@ -89,10 +89,18 @@ def positions(height, split, left, end):
     return [q for first in [0, NEXT_ROW] for q in range(first, first + last + 1) if any([q == r for r in inner])]
 
 
-def distance(column, way: Way):
-    if column < NEXT_ROW:
-        return column * way.pitch
-    return way.next_row + (column - NEXT_ROW) * way.pitch
+def rows_from(first, columns, way: Way):
+    """Where the columns of pixels are that a tile reads: one after the other, an addition each."""
+    rows = []
+    for k in S.unroll(len(columns)):
+        gap = S.meta_var(columns[k] - columns[k - 1] if k > 0 else columns[k])
+        if k > 0 and gap > 0 and gap < NEXT_ROW // 2:
+            rows.append(rows[k - 1] + (way.pitch if gap == 1 else way.pitch * gap))
+        elif columns[k] < NEXT_ROW:
+            rows.append(first + way.pitch * columns[k] if columns[k] > 0 else first)
+        else:
+            rows.append(first + (way.next_row + (columns[k] - NEXT_ROW) * way.pitch))
+    return rows
 
 
 def tap_order():
@@ -246,11 +254,11 @@ def whole_tiles(
     acc = sums_of_tile(height)
     zero = S.cast(0, f"{SUM}x{VL}")
     columns = S.meta_var(positions(height, split, left, end))
-    distances = [distance(q, way) for q in columns]
     first = x
     for tile in range(count):
-        rows = [first + d for d in distances]
         for v in range(place.vectors):
+            # Here they are worked out beside vector instructions.
+            rows = rows_from(first, columns, way)
             own = w + v * (TILES * way.weights_of_tile)
             totals = whole_vector(height, split, columns, acc, zero, rows, own, sums, way)
             finish_sums(height, totals, start, scale, v * VL, tile * height, place, extras, out)
@@ -278,14 +286,15 @@ def add_tiles(
     acc = sums_of_tile(height)
     zero = S.cast(0, f"{SUM}x{VL}")
     columns = S.meta_var(positions(height, split, left, end))
-    distances = [distance(q, way) for q in columns]
     first = x
     row_sums = sums
     for row in range(count):
-        rows = [first + d for d in distances]
+        rows_of_tile = rows_from(first, columns, way) if SUM == "int32" else []
         target = row_sums
         own = w
         for tile in range(tiles):
+            # Those of floats are worked out here, beside the instructions that add lanes.
+            rows = rows_of_tile if SUM == "int32" else rows_from(first, columns, way)
             totals = multiply_tile(height, split, columns, acc, zero, rows, own, way)
             if block > 0:
                 for i in S.unroll(height):
@@ -313,10 +322,16 @@ def store_tiles(
     out: S.ptr(OUT, "lsram"),
 ):
     """The results of `count` times `height` pixels by `vectors` vectors of columns."""
+    row_sums = sums
     for row in range(count):
+        vector_sums = row_sums
         for v in range(vectors):
-            tiles = [sums + ((v * TILES + tile) * tile_pitch + row * (height * VL)) for tile in range(TILES)]
+            tiles = [vector_sums]
+            for tile in S.unroll(1, TILES):
+                tiles.append(tiles[tile - 1] + tile_pitch)
             totals = [
                 folded([S.vload(p + i * VL, lanes=VL) for p in tiles], TILES, COLUMNS == 1) for i in range(height)
             ]
             finish_sums(height, totals, start, scale, v * VL, row * height, place, extras, out)
+            vector_sums = tiles[TILES - 1] + tile_pitch
+        row_sums = row_sums + height * VL
