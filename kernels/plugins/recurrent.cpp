@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/dsl/stage_parameters.h"
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/parts/packing.h"
@@ -42,6 +43,27 @@ int64_t greatest_rows(const tir::Target& target, int64_t gates) {
   return std::clamp<int64_t>((target.vector_registers - gates - 1) / gates, 1, 6);
 }
 
+// How operands go through local memory, where there is some: the rows of a register tile, and how much of the depth has
+// room in two buffers each for weights and rows of x, beside all of those rows of h. `depth` is that of x.
+struct LocalTiles {
+  int64_t rows = 0, piece = 0;  // piece 0: operands are read where they are
+};
+LocalTiles local_tiles(const tir::Target& target, int64_t gates, int64_t lanes, int64_t depth, int64_t width,
+                       int64_t bytes, int64_t x_bytes) {
+  constexpr int64_t kLeast = 16;          // below that a transfer's latency is more than what it saves
+  constexpr int64_t kAlignment = 3 * 64;  // of three arrays
+  // What asynchronous DMA can step over, from one gate's weights to the next one's.
+  constexpr int64_t kMostStrideBytes = 0xFFFFFF;
+  LocalTiles tiles{.rows = greatest_rows(target, gates)};
+  if (!dsl::has_staging(target) || std::max(depth, width) * width * bytes > kMostStrideBytes) return tiles;
+  for (int64_t rows = tiles.rows; rows > 0; --rows) {
+    const int64_t room = target.lsram_bytes() - kAlignment - rows * width * bytes;
+    const int64_t piece = room / (2 * (gates * lanes * bytes + rows * x_bytes)) / kLeast * kLeast;
+    if (piece >= kLeast) return {rows, piece};
+  }
+  return tiles;
+}
+
 class RecurrentPlugin final : public SingleOpPlugin {
  public:
   std::string_view name() const override { return "recurrent"; }
@@ -78,6 +100,9 @@ class RecurrentPlugin final : public SingleOpPlugin {
     const auto bytes = static_cast<int64_t>(dtype_bytes(accumulator));
     const auto has = [&](size_t i) { return i < node.inputs.size() && node.inputs[i].valid(); };
     const auto gives = [&](size_t i) { return i < node.outputs.size() && node.outputs[i].valid(); };
+
+    const LocalTiles tiles =
+        local_tiles(context.target(), gates, lanes, inputs, width, bytes, static_cast<int64_t>(dtype_bytes(x.dtype)));
 
     // One set of panels per direction and gate, a vector wide.
     const auto packed = [&](size_t input, int64_t depth) {
@@ -132,7 +157,10 @@ class RecurrentPlugin final : public SingleOpPlugin {
       }
       dsl::TemplateParams params;
       params.set("KIND", node.op).set("GATES", gates).set("X", x.dtype).set("ACC", accumulator).set("VL", lanes);
-      params.set("MAX_ROWS", greatest_rows(context.target(), gates))
+      params.set("MAX_ROWS", tiles.rows)
+          .set("STAGING", tiles.piece > 0 ? 2 : 0)
+          .set("PIECE", tiles.piece)
+          .set("WIDTH", width)
           .set("PREFETCH", static_cast<int64_t>(context.target().vector_bits >= 512 ? 32 : 0));
       // TECs write parts of the state that others read.
       params.set("__no_restrict__", true);
@@ -183,12 +211,13 @@ class RecurrentPlugin final : public SingleOpPlugin {
       arguments.record("x_strides", {{"time", batch_first ? Dim(1) : batches}, {"batch", batch_first ? steps : Dim(1)}})
           .record("y_strides", {{"time", batch_first ? row : row * batches}, {"batch", batch_first ? steps * row : h}})
           .scalar("state_batch", batch_first ? row : h);
-      // Below about 2 us of work per step, waiting for each other costs more than sharing it out saves.
-      constexpr int64_t kShareFrom = 200'000;
+      // Below about 2 us of work per step, waiting for each other costs more than sharing it out saves; an NPU's
+      // barrier takes no longer than a few vectors.
+      const int64_t share_from = tiles.piece > 0 ? 4'000 : 200'000;
       const Dim per_step = batches * Dim(gates * hidden * hidden);
       AIPU_RETURN_IF_ERROR(
           context.launch(std::move(kernel), arguments,
-                         graph::select(graph::lt(per_step, kShareFrom), 1, std::max<int64_t>(blocks, 1))));
+                         graph::select(graph::lt(per_step, share_from), 1, std::max<int64_t>(blocks, 1))));
     }
     return {};
   }
