@@ -464,9 +464,8 @@ __inl auto __bytes_of_pairs(X x) {
 template <class A, class X, class Y>
 __inl A __quad_dot(A acc, X x, Y y) {
 #ifdef __AVX512VNNI__
-  constexpr bool mixed = __signed_elem<__e<X>>::value != __signed_elem<__e<Y>>::value;
-  typedef __v<int, (int)sizeof(X) / 4> I;
-  if constexpr (mixed && sizeof(X) == 64) {
+  if constexpr (sizeof(X) == 64 && __signed_elem<__e<X>>::value != __signed_elem<__e<Y>>::value) {
+    typedef __v<int, 16> I;
     const I u = __signed_elem<__e<X>>::value ? __bits<I>(y) : __bits<I>(x),
             s = __signed_elem<__e<X>>::value ? __bits<I>(x) : __bits<I>(y);
 #ifdef __clang__
@@ -475,17 +474,6 @@ __inl A __quad_dot(A acc, X x, Y y) {
     return (A)__builtin_ia32_vpdpbusds_v16si(acc, u, s);
 #endif
   } else
-#ifdef __AVX512VL__
-      if constexpr (mixed && sizeof(X) == 32) {
-    const I u = __signed_elem<__e<X>>::value ? __bits<I>(y) : __bits<I>(x),
-            s = __signed_elem<__e<X>>::value ? __bits<I>(x) : __bits<I>(y);
-#ifdef __clang__
-    return (A)__builtin_ia32_vpdpbusds256(acc, u, s);
-#else
-    return (A)__builtin_ia32_vpdpbusds_v8si(acc, u, s);
-#endif
-  } else
-#endif
 #endif
 #ifdef __ARM_FEATURE_DOTPROD
       if constexpr (sizeof(X) == 16 && __signed_elem<__e<X>>::value == __signed_elem<__e<Y>>::value) {

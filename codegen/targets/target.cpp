@@ -42,7 +42,6 @@ std::string_view widest_host() {
 }
 #elif defined(__aarch64__)
 bool cpu_has_avx2() { return false; }
-bool cpu_has_vnni() { return false; }
 std::string_view widest_host() {
   if ((::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) == 0) return "aarch64-neon";
   return (::getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0 ? "aarch64-bf16" : "aarch64-dotprod";
@@ -140,12 +139,7 @@ Target compass(std::string name, int generation, std::string version, int cores,
   target.description = fmt::format("Compass {}, as a functional model", version);
   target.codegen = "compass_c";
   target.backend = "x2";
-  if (cpu_has_vnni()) {
-    // Of 256 bits, as the NPU has them; a dot product of bytes is one instruction, instead of a dozen.
-    target.compiler_flags = {"-march=x86-64-v4", "-mprefer-vector-width=256", "-mavx512vnni"};
-    target.cpu_features = avx512Features();
-    target.cpu_features.push_back("avx512_vnni");
-  } else if (cpu_has_avx2()) {
+  if (cpu_has_avx2()) {
     target.compiler_flags = avx2Flags();
     target.cpu_features = avx2Features();
   } else if (kThisMachine == "x86_64") {
