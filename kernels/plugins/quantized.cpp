@@ -14,6 +14,7 @@
 #include "kernels/parts/register_tile.h"
 #include "kernels/parts/rounding.h"
 #include "kernels/parts/spatial.h"
+#include "kernels/parts/staged_depthwise.h"
 #include "kernels/parts/staged_product.h"
 #include "kernels/parts/strided_output.h"
 #include "kernels/plugins/plugin_list.h"
@@ -419,8 +420,12 @@ class QuantizedPlugin final : public OpPlugin {
                              .start = constant(start),
                              .factors = scale != nullptr ? constant(factors) : nullptr,
                              .zero = has_padding(p.geometry) ? p.x_zero : 0};
-    return launch_depthwise(context, p.geometry, lanes, sums, context.add_constant(constant(packed)), params,
-                            std::move(arguments));
+    const TensorRef taps = context.add_constant(constant(packed));
+    const StagedDepthwise staged = plan_staged_depthwise(
+        context.target(), p.geometry, lanes, {x_dtype, DType::kF32, graph.type(stored_value(context)).dtype});
+    return staged.segment > 0
+               ? launch_staged_depthwise(context, staged, p.geometry, lanes, sums, taps, params, std::move(arguments))
+               : launch_depthwise(context, p.geometry, lanes, sums, taps, params, std::move(arguments));
   }
 
   // Every tap of the kernel is outside the image for at most the first or the last of some consecutive pixels, and
