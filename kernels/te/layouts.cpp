@@ -24,9 +24,8 @@ Status replace_axes(Stage* stage, const std::vector<IterVarPtr>& axis) {
   }
   const auto at = stage->leaf_iter_vars.erase(first, first + static_cast<std::ptrdiff_t>(old.size()));
   stage->leaf_iter_vars.insert(at, axis.begin(), axis.end());
-  std::erase_if(stage->all_iter_vars, [&](const IterVarPtr& iter) {
-    return std::find(old.begin(), old.end(), iter) != old.end();
-  });
+  std::erase_if(stage->all_iter_vars,
+                [&](const IterVarPtr& iter) { return std::find(old.begin(), old.end(), iter) != old.end(); });
   stage->all_iter_vars.insert(stage->all_iter_vars.begin(), axis.begin(), axis.end());
   return {};
 }

@@ -81,9 +81,7 @@ def space_to_depth(data: Any, block_size: int, layout: str = "NCHW") -> Any:
     """Blocks of pixels as channels, which count by block first."""
     c, h, w = _image_axes(layout)
     n, channels = block_size, data.shape[c]
-    shape = _put(
-        data.shape, {c: channels * n * n, h: te.floordiv(data.shape[h], n), w: te.floordiv(data.shape[w], n)}
-    )
+    shape = _put(data.shape, {c: channels * n * n, h: te.floordiv(data.shape[h], n), w: te.floordiv(data.shape[w], n)})
 
     def element(*i: Any) -> Any:
         part = te.floordiv(i[c], channels)
