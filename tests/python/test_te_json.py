@@ -162,7 +162,9 @@ def test_schedules_are_recorded():
     loops = [len(copy.stages[-1].leaf_iter_vars) for copy in s.schedule_record]
     assert loops == [3, 2, 3, 4, 4, 4, 4]  # the first is that of the product itself
     s[c].unroll(xi)
-    assert s.primitive_record[-1] == "unroll" and "unrolled" not in str(te.schedule.ScheduleOps(s.schedule_record[-2], None))
+    assert s.primitive_record[-1] == "unroll" and "unrolled" not in str(
+        te.schedule.ScheduleOps(s.schedule_record[-2], None)
+    )
     with pytest.raises(AttributeError, match="keep_schedule_record"):
         te.create_schedule(c.op).schedule_record
 

@@ -523,6 +523,7 @@ def lane_of(e: PrimExpr, lane: PrimExpr) -> PrimExpr:
         return _te.binary(e.node, lane_of(f["a"], lane), lane_of(f["b"], lane))
     raise TVMError(f"{e}: a vector of this kind is not supported")
 
+
 # Statements are views of what lowering made.
 For = _view("For", Stmt, make=_for)
 IfThenElse = _view("IfThenElse", Stmt, make=_if_then_else)

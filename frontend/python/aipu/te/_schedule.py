@@ -145,8 +145,8 @@ def _fuse(self: Any, *axes: Any) -> Any:
 
 
 def _transform_layout(self: Any, mapping: Any) -> Any:
-    """Another place for each element of the stage's tensor: ``lambda i, j: [i // 8, j, i % 8]``. Who gives the tensor as
-    an argument gives it in this shape. The loops of a compute become those over the new shape, which are returned.
+    """Another place for each element of the stage's tensor: ``lambda i, j: [i // 8, j, i % 8]``. Who gives the tensor
+    as an argument gives it in this shape. The loops of a compute become those over the new shape, which are returned.
 
     TVMError for mappings that cannot be inverted, or would leave places without an element.
     """
@@ -308,7 +308,7 @@ def infer_bound(schedule: Any) -> Dict[Any, Range]:
 
 def schedule_ops(schedule: Any, bounds: Any = None) -> Any:
     """The loops of a schedule as a statement, with memory for what is computed. ``bounds`` follow from the schedule."""
-    return _te.lower(schedule, [], "main", shared_by_threads=True).body
+    return _te.lower(schedule, [], "main", shared_by_threads=True, shown=True).body
 
 
 def read_graph(ops: Any) -> Dict[Any, List[Any]]:
