@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "frontend/python/bind_te.h"
+#include "kernels/te/double_buffer.h"
 #include "kernels/te/print.h"
 #include "kernels/te/stmt.h"
 #include "kernels/te/visit.h"
@@ -86,7 +87,8 @@ py::dict fields_of(const te::StmtNode& s) {
                  },
                  [&](const te::Seq& n) { f["seq"] = n.body; },
                  [&](const te::Pragma& n) {
-                   f["attr_key"] = "pragma_" + n.key;
+                   const bool scope = n.key == te::kDoubleBufferScope || n.key == te::kPrefetchScope;
+                   f["attr_key"] = scope ? n.key : "pragma_" + n.key;
                    f["value"] = n.value;
                    f["body"] = n.body;
                  },

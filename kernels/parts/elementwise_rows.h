@@ -137,11 +137,11 @@ class Writer {
 
   std::vector<ExpressionFunction::Statement> statements;
   std::string prefix;
-  std::vector<std::string> faults;                      // messages
-  size_t first_fault = 0;                               // faults of the nodes before, in the same expression
-  std::string error;                                    // what is wrong with the node, if anything
-  Expression shifted;                                   // left by QuantizeLinear
-  bool shifted_is_number = false;                       // Rounded::is_number of that
+  std::vector<std::string> faults;  // messages
+  size_t first_fault = 0;           // faults of the nodes before, in the same expression
+  std::string error;                // what is wrong with the node, if anything
+  Expression shifted;               // left by QuantizeLinear
+  bool shifted_is_number = false;   // Rounded::is_number of that
   // Of QuantizeLinear: its input is no NaN, the sum of a seed that converts (fuse_expression()), and who reads the result
   // wants the integer alone.
   bool converts = false;

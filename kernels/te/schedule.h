@@ -78,9 +78,8 @@ class Stage {
   Status storage_align(const IterVarPtr& axis, int64_t factor, int64_t offset);
   Status prefetch(const Tensor& tensor, const IterVarPtr& axis, Expr offset);
   Status set_env_threads(const std::vector<IterVarPtr>& threads);
-  // Hints: what they ask for is done by copies that run beside the loop, which we do not have.
   Status set_double_buffer();
-  Status set_rolling_buffer();
+  Status set_rolling_buffer();  // a hint: what an iteration needs is computed anew
   Status compute_at(const StagePtr& parent, const IterVarPtr& axis);
   Status compute_inline();
   Status compute_root();

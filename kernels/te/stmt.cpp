@@ -350,6 +350,12 @@ Expr bind_buffers(const Expr& expr, const BufferTargets& targets, const Substitu
   return BufferBinder(targets, values)(expr);
 }
 
+std::vector<Tensor> tensors_used(const Stmt& stmt) {
+  UsedTensors used;
+  used.visit(stmt);
+  return std::move(used.found);
+}
+
 Function outline(std::string name, const Stmt& body, const std::vector<Parameter>& known) {
   UsedTensors used;
   used.visit(body);

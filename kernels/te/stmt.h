@@ -149,6 +149,9 @@ struct Function {
 };
 std::string to_text(const Function& function);
 
+// The tensors that a statement reads or writes and does not make.
+std::vector<Tensor> tensors_used(const Stmt& stmt);
+
 // A part of a function's body as a function of its own. Its parameters are the tensors that it uses, out of `known`.
 Function outline(std::string name, const Stmt& body, const std::vector<Parameter>& known);
 

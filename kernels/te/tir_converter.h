@@ -220,7 +220,15 @@ class Converter {
                      ends_with_barrier_ = false;
                    },
                    [&](const If& n) {
-                     fail(internal_error(str_cat("a parallel loop under a guard: ", to_text(n.condition))));
+                     if (!tensors_read(n.condition).empty())
+                       fail(unsupported(str_cat("a parallel loop under a condition on data: ", to_text(n.condition))));
+                     const tir::Expr condition = convert_(n.condition);  // the same for all
+                     std::vector<tir::Stmt> chosen, other;
+                     on_all(n.then_body, &chosen);
+                     if (n.else_body) on_all(n.else_body, &other);
+                     out->push_back(tir::make_stmt(tir::If{condition, tir::block(std::move(chosen)),
+                                                           n.else_body ? tir::block(std::move(other)) : nullptr}));
+                     ends_with_barrier_ = false;
                    },
                    [&](const While&) { fail(unsupported("a parallel loop inside of a while loop")); },
                    [&](const Store&) {},

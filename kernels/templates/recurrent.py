@@ -319,9 +319,7 @@ def step_rows(
             S.dma_copy(local_rows, factor, rows * width)
         for k in range(way.pieces):
             fetch_piece(events, number + k + 1, way, gates, pool, weights, gate_stride)
-            accumulate_piece(
-                rows, gates, acc, local_rows + k * way.piece, width, events, number + k, way, block, pool
-            )
+            accumulate_piece(rows, gates, acc, local_rows + k * way.piece, width, events, number + k, way, block, pool)
     for row in S.unroll(rows):
         old = S.vload(h + (row * width + j), lanes=VL)
         if separate and phase == 0:
@@ -521,9 +519,7 @@ def recurrent(
                 S.barrier()
             for phase in S.unroll(2 if KIND == "GRU" and not LINEAR_BEFORE_RESET else 1):
                 if STAGING > 0:
-                    way = pieces_of(
-                        sizes.hidden, S.ceildiv(sizes.batches, height), first, last, s % 2, stay
-                    )
+                    way = pieces_of(sizes.hidden, S.ceildiv(sizes.batches, height), first, last, s % 2, stay)
                     fetch_piece(events, 0, way, gates_of(phase), pool, r, blocks * sizes.hidden * VL)
                     number = 0
                 for q in range(first, last):

@@ -166,7 +166,7 @@ def test_schedules_are_recorded():
         te.schedule.ScheduleOps(s.schedule_record[-2], None)
     )
     with pytest.raises(AttributeError, match="keep_schedule_record"):
-        _ = te.create_schedule(c.op).schedule_record
+        assert te.create_schedule(c.op).schedule_record
 
 
 # --- layouts ----------------------------------------------------------------------------------------------------------

@@ -6,13 +6,52 @@ import weakref
 from typing import Any, List, Optional, Sequence, Tuple
 
 from .. import _native
-from ._expr import FUNCTIONS, IterVar, PrimExpr, Stmt, TVMError, _View, cast, const, dtype_text, expr, lane_of, var
+from ._expr import (
+    FUNCTIONS,
+    IterVar,
+    PrimExpr,
+    Stmt,
+    TVMError,
+    _View,
+    cast,
+    const,
+    dtype_text,
+    element_and_lanes,
+    expr,
+    var,
+)
 from ._intrin_call import IntrinCall
 from ._tensor import Tensor, TensorSlice, _extents
 
 _te = _native.te
 
 _of_data: Any = weakref.WeakValueDictionary()  # buffers by the variables that stand for their addresses
+
+
+def lane_of(e: PrimExpr, lane: PrimExpr) -> PrimExpr:
+    """A lane of an expression; of one without lanes the expression."""
+    element, lanes = element_and_lanes(e.dtype)
+    if lanes == 1:
+        return e
+    f = e.fields()
+    if e.node == "Cast":
+        return cast(element, lane_of(f["value"], lane))
+    if e.node == "Select":
+        return _te.select(*[lane_of(f[name], lane) for name in ("condition", "true_value", "false_value")])
+    if e.node == "Not":
+        return _te.logical_not(lane_of(f["a"], lane))
+    if e.node == "Call" and f["function"] == "broadcast":
+        return f["args"][0]
+    if e.node == "Call" and f["function"] == "ramp":
+        return f["args"][0] + f["args"][1] * cast(element, lane)
+    if e.node == "Call" and f["function"] == "vload":
+        parts = f["args"][0].fields()
+        return parts["producer"].element([*parts["indices"][:-1], parts["indices"][-1] + lane])
+    if e.node == "Call":
+        return _te.call(f["function"], [lane_of(a, lane) for a in f["args"]])
+    if "b" in f:
+        return _te.binary(e.node, lane_of(f["a"], lane), lane_of(f["b"], lane))
+    raise TVMError(f"{e}: a vector of this kind is not supported")
 
 
 class Buffer:

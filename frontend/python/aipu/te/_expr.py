@@ -453,7 +453,7 @@ Select = _view("Select", PrimExpr, make=_select)
 # --- vectors: what is written for several lanes becomes a loop over them where it is stored --------------------------
 
 
-def _element_and_lanes(dtype: str) -> Tuple[str, int]:
+def element_and_lanes(dtype: str) -> Tuple[str, int]:
     element, _, lanes = dtype.partition("x")
     return element, int(lanes or 1)
 
@@ -495,33 +495,7 @@ def _vector_part(fields: Dict[str, Any], name: str, dtype: str) -> Any:
     parts = _VECTOR_PARTS.get(fields.get("function", ""), ())
     if name in parts:
         return fields["args"][parts.index(name)]
-    return _element_and_lanes(dtype)[1] if parts and name == "lanes" else None
-
-
-def lane_of(e: PrimExpr, lane: PrimExpr) -> PrimExpr:
-    """A lane of an expression; of one without lanes the expression."""
-    element, lanes = _element_and_lanes(e.dtype)
-    if lanes == 1:
-        return e
-    f = e.fields()
-    if e.node == "Cast":
-        return cast(element, lane_of(f["value"], lane))
-    if e.node == "Select":
-        return _te.select(*[lane_of(f[name], lane) for name in ("condition", "true_value", "false_value")])
-    if e.node == "Not":
-        return _te.logical_not(lane_of(f["a"], lane))
-    if e.node == "Call" and f["function"] == "broadcast":
-        return f["args"][0]
-    if e.node == "Call" and f["function"] == "ramp":
-        return f["args"][0] + f["args"][1] * cast(element, lane)
-    if e.node == "Call" and f["function"] == "vload":
-        parts = f["args"][0].fields()
-        return parts["producer"].element([*parts["indices"][:-1], parts["indices"][-1] + lane])
-    if e.node == "Call":
-        return _te.call(f["function"], [lane_of(a, lane) for a in f["args"]])
-    if "b" in f:
-        return _te.binary(e.node, lane_of(f["a"], lane), lane_of(f["b"], lane))
-    raise TVMError(f"{e}: a vector of this kind is not supported")
+    return element_and_lanes(dtype)[1] if parts and name == "lanes" else None
 
 
 # Statements are views of what lowering made.

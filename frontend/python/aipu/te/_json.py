@@ -225,7 +225,7 @@ def _read_stmt(r: _Reader, row: Dict[str, Any]) -> Any:
     if node == "SeqStmt":
         return _te.stmt_seq(f["seq"])
     if node == "AttrStmt":
-        return _te.stmt_pragma(f["attr_key"][len("pragma_") :], f["value"], f["body"])
+        return _te.stmt_pragma(f["attr_key"].replace("pragma_", "", 1), f["value"], f["body"])
     if node == "While":
         return _te.stmt_while(f["condition"], f["body"])
     args = [tuple(arg) if isinstance(arg, list) else arg for arg in f["args"]]

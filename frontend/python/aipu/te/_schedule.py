@@ -308,7 +308,7 @@ def infer_bound(schedule: Any) -> Dict[Any, Range]:
 
 def schedule_ops(schedule: Any, bounds: Any = None) -> Any:
     """The loops of a schedule as a statement, with memory for what is computed. ``bounds`` follow from the schedule."""
-    return _te.lower(schedule, [], "main", shared_by_threads=True).body
+    return _te.lower(schedule, [], "main", shared_by_threads=True, shown=True).body
 
 
 def read_graph(ops: Any) -> Dict[Any, List[Any]]:
