@@ -40,7 +40,9 @@ def write_attention(path, past=("N", HEADS, "P", SIZE), also=(), inputs=()):
     outputs = [("y", "float32", ["N", HEADS, "S", SIZE])]
     outputs += [(f"present.{kind}", "float32", ["N", HEADS, "T", SIZE]) for kind in kinds]
     outputs += [("other", "float32", []) for _ in also]
-    write_model(path, nodes, new + [(f"past.{kind}", "float32", past) for kind in kinds] + [*inputs], outputs, constants)
+    write_model(
+        path, nodes, new + [(f"past.{kind}", "float32", past) for kind in kinds] + [*inputs], outputs, constants
+    )
     return path
 
 

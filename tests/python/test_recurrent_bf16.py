@@ -42,7 +42,9 @@ def test_weights_are_rounded(tmp_path, op, gates):
     np.testing.assert_array_equal(found["fp16"], found["wide"])
     np.testing.assert_allclose(found["bf16"], found["wide"], atol=0.02)
     assert (found["bf16"] != found["wide"]).any()
-    np.testing.assert_array_equal(found["bf16"], aipu.load(reports["bf16"]["output"], backend="interp").run({"x": x})["y"])
+    np.testing.assert_array_equal(
+        found["bf16"], aipu.load(reports["bf16"]["output"], backend="interp").run({"x": x})["y"]
+    )
     halves = weights["w"].nbytes // 2 + weights["r"].nbytes // 2
     saved = reports["wide"]["constant_bytes"] - reports["bf16"]["constant_bytes"]
     assert saved >= halves, (saved, halves)  # and of what blocks are filled up with
@@ -54,7 +56,9 @@ def test_weights_of_run_time_stay_as_they_are(tmp_path):
     extents = {"x": [STEPS, BATCH, INPUTS], "w": [1, 4 * HIDDEN, INPUTS], "r": [1, 4 * HIDDEN, HIDDEN]}
     inputs = [(name, "float32", shape) for name, shape in extents.items()]
     write_model(path, nodes, inputs, [("y", "float32", [STEPS, 1, BATCH, HIDDEN])], {})
-    feed = {name: np.random.default_rng(2).standard_normal(shape).astype(F32) * F32(0.3) for name, shape in extents.items()}
+    feed = {
+        name: np.random.default_rng(2).standard_normal(shape).astype(F32) * F32(0.3) for name, shape in extents.items()
+    }
     wide, narrow = (
         aipu.load(aipu.build(path, tmp_path / f"{precision}.aipu.bin", precision=precision)["output"]).run(feed)["y"]
         for precision in ("fp32", "bf16")
