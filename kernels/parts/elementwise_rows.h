@@ -142,8 +142,8 @@ class Writer {
   std::string error;                // what is wrong with the node, if anything
   Expression shifted;               // left by QuantizeLinear
   bool shifted_is_number = false;   // Rounded::is_number of that
-  // Of QuantizeLinear: its input is no NaN, the sum of a seed that converts (fuse_expression()), and who reads the result
-  // wants the integer alone.
+  // Of QuantizeLinear: its input is no NaN, the sum of a seed that converts (fuse_bounded_expression()), and who reads
+  // the result wants the integer alone.
   bool converts = false;
   // Of QuantizeLinear: its input is no NaN, and nobody asks for the sign of a zero that DequantizeLinear makes of it.
   bool rounds = false;

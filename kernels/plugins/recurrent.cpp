@@ -63,7 +63,8 @@ bool in_pairs(const SetupContext& context, graph::ValueId value, DType accumulat
 }
 
 // How operands go through local memory, where there is some: the rows of a register tile, and how much of the depth has
-// room in two buffers each for weights and rows of x, beside all of those rows of h. `depth` is that of x; no target with local memory has pairs.
+// room in two buffers each for weights and rows of x, beside all of those rows of h. `depth` is that of x; no target
+// with local memory has pairs.
 struct LocalTiles {
   int64_t rows = 0, piece = 0;  // piece 0: operands are read where they are
 };

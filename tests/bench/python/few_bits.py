@@ -124,7 +124,8 @@ def main():
             buffer = np.ones(total // 8, np.int64)
             x = np.random.default_rng(2).standard_normal((rows, arguments.size)).astype(np.float32)
             for threads in map(int, arguments.threads.split(",")):
-                model = aipu.load(output).session(threads=threads)
+                # Into memory, which has large pages, as the buffer of the loop has.
+                model = aipu.load(output, copy=True).session(threads=threads)
                 turns = {
                     "memory": functools.partial(read_by_threads, reader, buffer, threads),
                     "aipu": functools.partial(model.run, {"x": x}),
