@@ -37,6 +37,7 @@ struct EntryOptions {
   std::map<std::string, graph::ConstantPtr> constant_inputs;
   std::vector<std::string> exposed;  // values of an ONNX model that become outputs (frontend::ImportOptions::exposed)
   std::vector<std::string> preprocess, postprocess;  // nodes around an ONNX model (frontend/onnx/processing.h)
+  int64_t cache_length = 0;  // rows of caches that would grow by Concat (gbuilder/hold_caches.h); 0: they grow
 };
 
 // The file, and its first model.

@@ -34,6 +34,8 @@ Status check_entry(const EntryOptions& options) {
   std::map<std::string, int64_t> lengths;
   for (const std::string& length : options.sequence_lengths)
     AIPU_RETURN_IF_ERROR(frontend::parse_sequence_length_option(length, &lengths));
+  if (options.cache_length < 0)
+    return invalid_argument(str_cat("--cache-length: expected a number of rows, found ", options.cache_length));
   frontend::ImportOptions processing;
   return parse_processing(options, &processing);
 }

@@ -8,6 +8,7 @@
 #include "frontend/ir/compass_ir.h"
 #include "gbuilder/build_options.h"
 #include "gbuilder/fix_shapes.h"
+#include "gbuilder/hold_caches.h"
 #include "runtime/base/file.h"
 
 namespace aipu::gbuilder {
@@ -68,6 +69,10 @@ Result<ImportedModel> import_model(const EntryOptions& options, const kernels::P
     AIPU_ASSIGN_OR_RETURN(model.graph, frontend::import_onnx(options.model, import_options));
   } else {
     AIPU_ASSIGN_OR_RETURN(model.graph, import_ir(options, import_options));
+  }
+  if (options.cache_length != 0) {
+    if (Status status = hold_caches(options.cache_length, model.graph.get()); !status.ok())
+      return std::move(status).context(options.model);
   }
   return model;
 }

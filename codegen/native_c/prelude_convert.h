@@ -346,14 +346,34 @@ __inl R __vbcast(R r, T x, M m) {
   return __select(m, __splat<R>(x), r);
 }
 
+// The even (First 0) or the odd lanes of both, in the order in which it costs least: quarters of the result in turns.
+template <int N, int First>
+struct __pairs_in_halves {
+  static constexpr int at(int i) { return i / (N / 2) * (N / 2) + i / (N / 4) % 2 * N + 2 * (i % (N / 4)) + First; }
+};
+// The middle quarters change places.
+template <int N>
+struct __quarters_in_order {
+  static constexpr int at(int i) { return i < N / 4 || i >= 3 * N / 4 ? i : i < N / 2 ? i + N / 4 : i - N / 4; }
+};
+template <class V, class F>
+__inl V __of_pairs(V x, V y, F f) {
+  constexpr int N = __LANES(V);
+  if constexpr (sizeof(V) == 32 && sizeof(__e<V>) == 4) {
+    const V z = f(__shuffle<__pairs_in_halves<N, 0>, N>(x, y), __shuffle<__pairs_in_halves<N, 1>, N>(x, y));
+    return __shuffle<__quarters_in_order<N>, N>(z, z);
+  } else {
+    return f(__vexte(x, y), __vexto(x, y));
+  }
+}
 // Pairwise: op(x0,x1), op(x2,x3), ..., op(y0,y1), ...; sums and differences saturate.
 template <class V>
 __inl V __vaddh(V x, V y) {
-  return __vadds(V{}, __vexte(x, y), __vexto(x, y), ALL_TRUE);
+  return __of_pairs(x, y, [](V even, V odd) { return __vadds(V{}, even, odd, ALL_TRUE); });
 }
 template <class V>
 __inl V __vsubh(V x, V y) {
-  return __vsubs(V{}, __vexte(x, y), __vexto(x, y), ALL_TRUE);
+  return __of_pairs(x, y, [](V even, V odd) { return __vsubs(V{}, even, odd, ALL_TRUE); });
 }
 template <class V>
 __inl V __vmaxh(V x, V y) {
@@ -400,20 +420,45 @@ __inl auto __byte_of(X x) {
   else
     return (I)((__bits<__v<uint, N>>(x) >> (8 * K)) & 0xff);
 }
-// acc + sum, saturated.
-template <class I>
-__inl I __add_saturated(I acc, I more) {
-#ifdef __aarch64__
-  if constexpr (sizeof(I) == 16) {
-    I out;
-    asm("sqadd %0.4s, %1.4s, %2.4s" : "=w"(out) : "w"(acc), "w"(more));
-    return out;
-  }
+// The sums of two 16-bit products, modulo 2^32.
+template <class X>
+__inl auto __pair_dot(X x, X y) {
+  typedef __v<int, __LANES(X) / 2> I;
+  typedef __v<uint, __LANES(X) / 2> U;
+#ifdef __SSE2__
+  if constexpr (sizeof(X) == 16)
+    return (I)__builtin_ia32_pmaddwd128(x, y);
+  else
 #endif
-  typedef __v<uint, __LANES(I)> U;
-  const I sum = (I)((U)acc + (U)more);
-  const I limit = (acc >> 31) ^ __limits<int>::max;
-  return __select(__mask_of(((acc ^ sum) & (more ^ sum)) < 0), limit, sum);
+#ifdef __AVX2__
+      if constexpr (sizeof(X) == 32)
+    return (I)__builtin_ia32_pmaddwd256(x, y);
+  else
+#endif
+#ifdef __AVX512BW__
+#ifdef __clang__
+      if constexpr (sizeof(X) == 64)
+    return (I)__builtin_ia32_pmaddwd512(x, y);
+#else
+      if constexpr (sizeof(X) == 64)
+    return (I)__builtin_ia32_pmaddwd512_mask(x, y, I{}, (unsigned short)-1);
+#endif
+  else
+#endif
+  {
+    const I a = __bits<I>(x), b = __bits<I>(y);
+    return (I)((U)(((I)((U)a << 16) >> 16) * ((I)((U)b << 16) >> 16)) + (U)((a >> 16) * (b >> 16)));
+  }
+}
+// The even or the odd bytes, as 16-bit lanes.
+template <bool Odd, class X>
+__inl auto __bytes_of_pairs(X x) {
+  typedef __v<short, __LANES(X) / 2> S;
+  typedef __v<ushort, __LANES(X) / 2> U;
+  if constexpr (__signed_elem<__e<X>>::value)
+    return Odd ? __bits<S>(x) >> 8 : (S)(__bits<U>(x) << 8) >> 8;
+  else
+    return (S)(Odd ? __bits<U>(x) >> 8 : __bits<U>(x) & 0xff);
 }
 // Of all lanes, into int: exact products, one saturation at the end.
 template <class A, class X, class Y>
@@ -440,40 +485,20 @@ __inl A __quad_dot(A acc, X x, Y y) {
     return (A)__add_saturated((__v<int, 4>)acc, dot);
   } else
 #endif
+#ifdef __SSE2__
+      if constexpr (__is_vector<X>::value && sizeof(X) >= 16)
+    return __add_saturated(acc, __pair_dot(__bytes_of_pairs<false>(x), __bytes_of_pairs<false>(y)) +
+                                    __pair_dot(__bytes_of_pairs<true>(x), __bytes_of_pairs<true>(y)));
+  else
+#endif
     return __add_saturated(acc, __byte_of<0>(x) * __byte_of<0>(y) + __byte_of<1>(x) * __byte_of<1>(y) +
                                     __byte_of<2>(x) * __byte_of<2>(y) + __byte_of<3>(x) * __byte_of<3>(y));
 }
 // acc + the sums of two 16-bit products, all modulo 2^32.
 template <class A, class X, class Y>
 __inl A __pair_dot_wrapping(A acc, X x, Y y) {
-  typedef __v<int, __LANES(A)> I;
   typedef __v<uint, __LANES(A)> U;
-  I dot;
-#ifdef __SSE2__
-  if constexpr (sizeof(X) == 16)
-    dot = __builtin_ia32_pmaddwd128(x, y);
-  else
-#endif
-#ifdef __AVX2__
-      if constexpr (sizeof(X) == 32)
-    dot = __builtin_ia32_pmaddwd256(x, y);
-  else
-#endif
-#ifdef __AVX512BW__
-#ifdef __clang__
-      if constexpr (sizeof(X) == 64)
-    dot = __builtin_ia32_pmaddwd512(x, y);
-#else
-      if constexpr (sizeof(X) == 64)
-    dot = __builtin_ia32_pmaddwd512_mask(x, y, I{}, (unsigned short)-1);
-#endif
-  else
-#endif
-  {
-    const I a = __bits<I>(x), b = __bits<I>(y);
-    dot = (I)((U)(((I)((U)a << 16) >> 16) * ((I)((U)b << 16) >> 16)) + (U)((a >> 16) * (b >> 16)));
-  }
-  return (A)((U)acc + (U)dot);
+  return (A)((U)acc + (U)__pair_dot(x, y));
 }
 template <class A, class X, class Y, class M>
 __inl A __vdpa(A acc, X x, Y y, M m) {

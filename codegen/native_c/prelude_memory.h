@@ -124,6 +124,30 @@ __inl V __vload_stride(const V* p, long stride_bytes, M m) {
   }
   return __from_lanes<V>(out);
 }
+// Lanes narrower than what the CPU masks: words of which all lanes are on in one instruction, the others lane by lane.
+#if defined(__AVX2__) && !defined(__AVX512BW__)
+template <class V>
+constexpr bool __has_word_moves = sizeof(V) == 32 && sizeof(__e<V>) < 4;
+template <class V, class L>
+__inl void __store_words(V* p, V value, L m) {
+  typedef __v<int, 8> I;
+  typedef __v<char, 32> B;
+  const I lanes = __bits<I>(m), words = (I)(lanes == -1), rest = lanes & ~words;
+  __masked_store<4>((I*)p, __bits<I>(value), words);
+  constexpr int S = (int)sizeof(__e<V>);
+  __e<V> in[32 / S];
+  __builtin_memcpy(in, &value, sizeof(in));
+  for (uint bits = (uint)__builtin_ia32_pmovmskb256((B)rest); bits != 0; bits &= bits - 1) {
+    const int byte = __builtin_ctz(bits);
+    ((char*)p)[byte] = ((const char*)in)[byte];
+  }
+}
+#else
+template <class V>
+constexpr bool __has_word_moves = false;
+template <class V, class L>
+void __store_words(V* p, V value, L m);
+#endif
 template <class V, class M>
 __inl void __vstore(V value, V* p, M m) {
   if constexpr (__same<M, __all_true>::value) {
@@ -131,6 +155,8 @@ __inl void __vstore(V value, V* p, M m) {
   } else if constexpr (__has_masked_move<V>) {
     constexpr int S = (int)sizeof(__e<V>);
     __masked_store<S>((__lane_ints<V>*)p, __bits<__lane_ints<V>>(value), (__lane_ints<V>)__mask_for<S>(m));
+  } else if constexpr (__has_word_moves<V>) {
+    __store_words(p, value, __mask_for<(int)sizeof(__e<V>)>(m));
   } else {
     typedef __e<V> E;
     E* out = (E*)p;

@@ -38,6 +38,15 @@ __inl R __same_bits(X x) {
   return __bits<R>(x);
 }
 
+template <class V>
+__inl V __integer_max(V x, V y) {
+  return x > y ? x : y;
+}
+template <class V>
+__inl V __integer_min(V x, V y) {
+  return x < y ? x : y;
+}
+
 template <class R, class X, class Y, class M>
 __inl R __vadd(R r, X x, Y y, M m) {
   return __select(m, __same_bits<R>(x) + __same_bits<R>(y), r);
@@ -50,17 +59,54 @@ template <class R, class X, class Y, class M>
 __inl R __vmul(R r, X x, Y y, M m) {
   return __select(m, __same_bits<R>(x) * __same_bits<R>(y), r);
 }
+// Sums and differences that end at the type's limits: x is brought to where y does not lead out of the range, which
+// takes fewer instructions than wider lanes do. Of unsigned lanes only one limit can be passed.
+template <class V>
+__inl V __add_saturated(V x, V y) {
+  typedef __e<V> E;
+#ifdef __aarch64__
+  if constexpr (sizeof(V) == 16 && __same<E, int>::value) {
+    V out;
+    asm("sqadd %0.4s, %1.4s, %2.4s" : "=w"(out) : "w"(x), "w"(y));
+    return out;
+  }
+#endif
+  if constexpr (__signed_elem<E>::value) {
+    const V above = __splat<V>(__limits<E>::max) - __integer_max(y, V{});
+    const V below = __splat<V>(__limits<E>::min) - __integer_min(y, V{});
+    return __integer_max(__integer_min(x, above), below) + y;
+  } else {
+    return __integer_min(x, ~y) + y;
+  }
+}
+template <class V>
+__inl V __sub_saturated(V x, V y) {
+  typedef __e<V> E;
+  if constexpr (__signed_elem<E>::value) {
+    const V above = __splat<V>(__limits<E>::max) + __integer_min(y, V{});
+    const V below = __splat<V>(__limits<E>::min) + __integer_max(y, V{});
+    return __integer_max(__integer_min(x, above), below) - y;
+  } else {
+    return __integer_max(x, y) - y;
+  }
+}
 template <class R, class X, class Y, class M>
 __inl R __vadds(R r, X x, Y y, M m) {
   typedef __e<R> E;
   typedef __wide<E> W;
-  return __select(m, __map<R>([](__e<X> a, __e<Y> b) { return __clamp_to<E>((W)a + (W)b); }, x, y), r);
+  if constexpr (__same<R, X>::value && __same<R, Y>::value && __is_vector<R>::value)
+    return __select(m, __add_saturated(x, y), r);
+  else
+    return __select(m, __map<R>([](__e<X> a, __e<Y> b) { return __clamp_to<E>((W)a + (W)b); }, x, y), r);
 }
 template <class R, class X, class Y, class M>
 __inl R __vsubs(R r, X x, Y y, M m) {
   typedef __e<R> E;
   typedef __wide<E> W;
-  return __select(m, __map<R>([](__e<X> a, __e<Y> b) { return __clamp_to<E>((W)a - (W)b); }, x, y), r);
+  if constexpr (__same<R, X>::value && __same<R, Y>::value && __is_vector<R>::value)
+    return __select(m, __sub_saturated(x, y), r);
+  else
+    return __select(m, __map<R>([](__e<X> a, __e<Y> b) { return __clamp_to<E>((W)a - (W)b); }, x, y), r);
 }
 
 // Exact products of half of the lanes, elements twice as wide; of 32-bit lanes the 64-bit product as two words, low
@@ -625,6 +671,20 @@ __inl R __vnsr(V x, S shift, M m) {
   typedef __wide<E> W;
   constexpr int k = sizeof(E) / sizeof(T);
   constexpr U B = sizeof(U) * 8;
+  if constexpr (!Round && __is_vector<V>::value) {
+    typedef __v<U, __LANES(V)> Counts;
+    const Counts counts = (Counts)shift;
+    V q;
+    if constexpr (__signed_elem<E>::value)
+      q = x >> (V)__integer_min(counts, __splat<Counts>((U)(B - 1)));
+    else
+      q = __select(__mask_of(counts < B), x >> (V)(counts & (U)(B - 1)), V{});
+    if constexpr (Saturate) {
+      if constexpr (__signed_elem<E>::value) q = __integer_max(q, __splat<V>((E)__limits<T>::min));
+      q = __integer_min(q, __splat<V>((E)__limits<T>::max));
+    }
+    return __bits<R>(__select(m, (V)(q & (E)(__unsigned_of<T>)-1), V{}));
+  }
   R out = R{};
   for (int i = 0; i < __LANES(V); i++) {
     if (!__lane(m, i)) continue;

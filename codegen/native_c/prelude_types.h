@@ -531,6 +531,7 @@ template <int L>
 __inl __mask<L> __byte_mask(uint bits) {
   typedef typename __int_of<__mask_bytes<L>::value>::s E;
   E lanes[L];
+#pragma GCC unroll 32
   for (int i = 0; i < L; i++) lanes[i] = (E) - (E)((bits >> (i * (32 / L))) & 1);
   return __bits<__mask<L>>(lanes);
 }

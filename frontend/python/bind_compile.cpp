@@ -355,6 +355,7 @@ void bind_compile(py::module_& module) {
       .def_readwrite("preprocess", &EntryOptions::preprocess, "NAME:uint8,nhwc,mean=0.5")
       .def_readwrite("postprocess", &EntryOptions::postprocess, "NAME:softmax,topk=5")
       .def_readwrite("sequence_lengths", &EntryOptions::sequence_lengths, "NAME=3, NAME=none")
+      .def_readwrite("cache_length", &EntryOptions::cache_length, "rows of caches that would grow; 0: they grow")
       .def(
           "add_constant",
           [](EntryOptions& options, const std::string& name, const std::string& type, std::vector<int64_t> shape,

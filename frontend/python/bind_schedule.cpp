@@ -20,6 +20,7 @@ using te::BlockSchedule;
 using te::Expr;
 using te::LoopNode;
 using te::LoopNodePtr;
+using te::TreeNode;
 
 // Errors of primitives become the exception that aipu/schedule.py registers, ScheduleError.
 py::object& error_class() {
@@ -65,12 +66,13 @@ std::vector<te::Parameter> parameter_list(const py::list& params) {
 }
 
 void bind_functions(py::module_& m) {
-  py::class_<LoopNode, LoopNodePtr>(m, "LoopRV", "A loop of a schedule.")
+  py::class_<TreeNode, te::TreeNodePtr>(m, "TreeNode", "A loop or a block.");
+  py::class_<LoopNode, TreeNode, LoopNodePtr>(m, "LoopRV", "A loop of a schedule.")
       .def_property_readonly("name", &LoopNode::name)
       .def_readonly("extent", &LoopNode::extent)
       .def_property_readonly("kind", [](const LoopNode& loop) { return static_cast<int>(loop.kind); })
       .def("__repr__", [](const LoopNode& loop) { return "loop " + loop.name(); });
-  py::class_<BlockNode, BlockNodePtr>(m, "BlockRV", "A block of a schedule.")
+  py::class_<BlockNode, TreeNode, BlockNodePtr>(m, "BlockRV", "A block of a schedule.")
       .def_readonly("name", &BlockNode::name)
       .def_property_readonly("reads", [](const BlockNode& block) { return te::tensors_read_by(block); })
       .def_property_readonly("writes", [](const BlockNode& block) { return te::tensors_written_by(block); })
@@ -105,6 +107,20 @@ void bind_schedule(py::module_& module) {
       .def("get_loops", [](const BlockSchedule& s, const BlockNodePtr& block) { return checked(s.get_loops(block)); })
       .def("get_producers", &BlockSchedule::get_producers)
       .def("get_consumers", &BlockSchedule::get_consumers)
+      .def("get_child_blocks", [](const BlockSchedule& s, const LoopNode* loop) { return s.get_child_blocks(loop); })
+      .def("get_output_blocks", &BlockSchedule::get_output_blocks)
+      .def("add_unit_loop",
+           [](BlockSchedule& s, const te::TreeNodePtr& node) { return checked(s.add_unit_loop(node)); })
+      .def("note", [](BlockSchedule& s, const te::TreeNodePtr& node, const std::string& key,
+                      Expr value) { checked(s.note(node, key, std::move(value))); })
+      .def("remove_note", [](BlockSchedule& s, const te::TreeNodePtr& node,
+                             const std::string& key) { checked(s.remove_note(node, key)); })
+      .def("decompose_reduction", [](BlockSchedule& s, const BlockNodePtr& block,
+                                     const LoopNodePtr& loop) { return checked(s.decompose_reduction(block, loop)); })
+      .def("rfactor", [](BlockSchedule& s, const LoopNodePtr& loop,
+                         int factor_axis) { return checked(s.rfactor(loop, factor_axis)); })
+      .def("storage_align", [](BlockSchedule& s, const BlockNodePtr& block, size_t index, int axis, int64_t factor,
+                               int64_t offset) { checked(s.storage_align(block, index, axis, factor, offset)); })
       .def("split", [](BlockSchedule& s, const LoopNodePtr& loop, const std::vector<Expr>& factors,
                        bool guard) { return checked(s.split(loop, factors, guard)); })
       .def("fuse", [](BlockSchedule& s, const std::vector<LoopNodePtr>& loops) { return checked(s.fuse(loops)); })

@@ -151,10 +151,13 @@ void bind_te_lowering(py::module_& m) {
       .def_property_readonly("steps", [](const te::DeviceProgram& p) { return step_list(p.steps); });
   m.def(
       "lower",
-      [](const te::Schedule& schedule, const py::list& params, std::string name, bool shared_by_threads) {
-        return checked(te::lower_schedule(schedule, parameters_of(params), std::move(name), shared_by_threads));
+      [](const te::Schedule& schedule, const py::list& params, std::string name, bool shared_by_threads, bool shown) {
+        const te::Purpose purpose = shown ? te::Purpose::kShown : te::Purpose::kRun;
+        return checked(
+            te::lower_schedule(schedule, parameters_of(params), std::move(name), shared_by_threads, purpose));
       },
-      py::arg("schedule"), py::arg("params"), py::arg("name"), py::arg("shared_by_threads") = false);
+      py::arg("schedule"), py::arg("params"), py::arg("name"), py::arg("shared_by_threads") = false,
+      py::arg("shown") = false);
   m.def("function_of", [](std::string name, const py::list& params, te::Stmt body) {
     return te::Function{std::move(name), parameters_of(params), std::move(body)};
   });

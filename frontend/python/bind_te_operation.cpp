@@ -32,6 +32,8 @@ py::dict parts_of(const te::Operation& op) {
   }
   if (const te::Extern* external = op.external()) {
     f["inputs"] = external->inputs;
+    f["input_buffers"] = external->input_buffers;
+    f["output_buffers"] = external->output_buffers;
     f["body"] = external->body;
   }
   return f;
@@ -47,6 +49,7 @@ void bind_te_operations(py::module_& m) {
         return std::make_shared<te::Combiner>(
             te::Combiner{std::move(name), std::move(lhs), std::move(rhs), std::move(result), std::move(identity)});
       }))
+      .def_readonly("name", &te::Combiner::name)
       .def_readonly("lhs", &te::Combiner::lhs)
       .def_readonly("rhs", &te::Combiner::rhs)
       .def_readonly("result", &te::Combiner::result)

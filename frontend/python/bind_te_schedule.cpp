@@ -61,6 +61,63 @@ te::Knobs knobs_of(te::Machine machine, std::map<std::string, int64_t> values) {
   return knobs;
 }
 
+te::Relation relation_of(const py::dict& f) {
+  const auto axis = [&](const char* key) { return f[key].cast<te::IterVarPtr>(); };
+  const auto kind = f["kind"].cast<std::string>();
+  if (kind == "Split")
+    return te::Split{axis("parent"), axis("outer"), axis("inner"), f["factor"].cast<Expr>(), f["nparts"].cast<Expr>()};
+  if (kind == "Fuse") return te::Fuse{axis("outer"), axis("inner"), axis("fused")};
+  return te::Singleton{axis("iter")};
+}
+
+// A stage of what Python has read of one that was written; places of other stages are set when all are there.
+te::StagePtr stage_of(const py::dict& f) {
+  using Axes = std::vector<te::IterVarPtr>;
+  auto stage = std::make_shared<te::Stage>(f["op"].cast<te::OperationPtr>());
+  stage->origin_op = f["origin_op"].cast<te::OperationPtr>();
+  stage->all_iter_vars = f["all_iter_vars"].cast<Axes>();
+  stage->leaf_iter_vars = f["leaf_iter_vars"].cast<Axes>();
+  for (const py::handle& relation : f["relations"].cast<py::list>())
+    stage->relations.push_back(relation_of(relation.cast<py::dict>()));
+  for (const py::handle& item : f["attributes"].cast<py::list>()) {
+    const auto row = item.cast<py::tuple>();
+    te::IterAttributes& a = stage->attributes[row[0].cast<te::IterVarPtr>().get()];
+    a.kind = static_cast<te::IterKind>(row[1].cast<int>());
+    a.bind_thread = row[2].cast<te::IterVarPtr>();
+    a.pragmas = row[3].cast<std::vector<std::pair<std::string, Expr>>>();
+    a.align_factor = row[4].cast<int64_t>();
+    a.align_offset = row[5].cast<int64_t>();
+    a.prefetch = row[6].cast<std::vector<std::pair<te::Tensor, Expr>>>();
+  }
+  stage->attach = static_cast<te::Attach>(f["attach_type"].cast<int>());
+  stage->attach_ivar = f["attach_ivar"].cast<te::IterVarPtr>();
+  stage->is_group = f["is_group"].cast<bool>();
+  stage->child_count = f["num_child_stages"].cast<int>();
+  stage->scope = f["scope"].cast<std::string>();
+  stage->is_output = f["is_output"].cast<bool>();
+  stage->double_buffer = f["double_buffered"].cast<bool>();
+  stage->rolling_buffer = f["rolling"].cast<bool>();
+  stage->env_threads = f["threads_around"].cast<Axes>();
+  stage->store_predicate = f["store_predicate"].cast<Expr>();
+  return stage;
+}
+
+// Of the stages, then the groups, in order; `attach_stage` and `group` count among these, -1: none.
+te::SchedulePtr restored_schedule(std::vector<te::OperationPtr> outputs, const py::list& rows) {
+  auto schedule = std::make_shared<te::Schedule>();
+  schedule->outputs = std::move(outputs);
+  std::vector<te::StagePtr> all;
+  for (const py::handle& row : rows) all.push_back(stage_of(row.cast<py::dict>()));
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto f = rows[i].cast<py::dict>();
+    const int at = f["attach_stage"].cast<int>(), group = f["group"].cast<int>();
+    if (at >= 0) all[i]->attach_stage = all.at(static_cast<size_t>(at));
+    if (group >= 0) all[i]->group = all.at(static_cast<size_t>(group));
+    schedule->adopt(all[i]);
+  }
+  return schedule;
+}
+
 }  // namespace
 
 void bind_te_schedules(py::module_& m) {
@@ -139,6 +196,11 @@ void bind_te_schedules(py::module_& m) {
           [](te::Schedule& s, const std::vector<te::OperationPtr>& outputs, const std::vector<te::OperationPtr>& inputs,
              bool include_inputs) { return checked(s.create_group(outputs, inputs, include_inputs)); })
       .def("normalize", &te::Schedule::normalized, "A copy; attachments name present loops, inlined stages say so.")
+      .def("native_copy", &te::Schedule::copy)
+      .def("native_transform_layout",
+           [](te::Schedule& s, const te::StagePtr& stage, const std::vector<Expr>& from, const std::vector<Expr>& to,
+              const std::vector<IterVarPtr>& axis,
+              const std::vector<Expr>& inverse) { checked(s.transform_layout(stage, from, to, axis, inverse)); })
       .def("native_scan_body", [](const te::Schedule& s, const te::StagePtr& scan) { return s.body_of_scan(*scan); })
       .def("native_cache_read",
            [](te::Schedule& s, const te::Tensor& tensor, const std::string& scope,
@@ -148,6 +210,7 @@ void bind_te_schedules(py::module_& m) {
       .def("native_rfactor", [](te::Schedule& s, const te::Tensor& tensor, const IterVarPtr& axis,
                                 int factor_axis) { return checked(s.rfactor(tensor, axis, factor_axis)); })
       .def("find", [](const te::Schedule& s, const te::OperationPtr& op) { return s.find(op.get()); });
+  m.def("restored_schedule", &restored_schedule);
   m.def("schedule_by_rules", [](const std::vector<te::OperationPtr>& outputs, const std::string& machine,
                                 const std::map<std::string, int64_t>& knobs) {
     const te::Machine found = machine_of(machine);

@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "frontend/python/bind_te.h"
+#include "kernels/te/double_buffer.h"
 #include "kernels/te/print.h"
 #include "kernels/te/stmt.h"
 #include "kernels/te/visit.h"
@@ -14,8 +15,8 @@ using te::Expr;
 namespace {
 
 std::string kind_of(const te::StmtNode& s) {
-  static constexpr const char* kNames[] = {"For",     "IfThenElse", "Store",    "LetStmt",
-                                           "Realize", "SeqStmt",    "AttrStmt", "PackedCall"};
+  static constexpr const char* kNames[] = {"For",     "IfThenElse", "Store",      "LetStmt", "Realize",
+                                           "SeqStmt", "AttrStmt",   "PackedCall", "While"};
   return kNames[s.node.index()];
 }
 
@@ -24,6 +25,13 @@ std::vector<Expr> strides_of(const te::Realize& n) {
   std::vector<Expr> extents;
   for (const te::Range& range : te::box_of(n)) extents.push_back(range.extent);
   return te::strides_of(extents, n.alignment);
+}
+
+// Of each dimension's stride: factor and offset; empty where they are natural.
+std::vector<std::pair<int64_t, int64_t>> alignment_of(const te::Realize& n) {
+  std::vector<std::pair<int64_t, int64_t>> pairs;
+  for (const te::Alignment& a : n.alignment) pairs.emplace_back(a.factor, a.offset);
+  return pairs;
 }
 
 // Values, and views as (tensor, ranges, which dimensions are dropped, whether the address alone).
@@ -47,12 +55,17 @@ py::dict fields_of(const te::StmtNode& s) {
                    f["extent"] = n.extent;
                    f["kind"] = static_cast<int>(n.kind);
                    f["thread_binding"] = n.thread;
+                   f["shared_out"] = n.shared_out;
                    f["body"] = n.body;
                  },
                  [&](const te::If& n) {
                    f["condition"] = n.condition;
                    f["then_case"] = n.then_body;
-                   f["else_case"] = py::none();
+                   f["else_case"] = n.else_body;
+                 },
+                 [&](const te::While& n) {
+                   f["condition"] = n.condition;
+                   f["body"] = n.body;
                  },
                  [&](const te::Store& n) {
                    f["producer"] = n.tensor;
@@ -70,10 +83,12 @@ py::dict fields_of(const te::StmtNode& s) {
                    f["scope"] = n.scope;
                    f["body"] = n.body;
                    f["strides"] = strides_of(n);
+                   f["alignment"] = alignment_of(n);
                  },
                  [&](const te::Seq& n) { f["seq"] = n.body; },
                  [&](const te::Pragma& n) {
-                   f["attr_key"] = "pragma_" + n.key;
+                   const bool scope = n.key == te::kDoubleBufferScope || n.key == te::kPrefetchScope;
+                   f["attr_key"] = scope ? n.key : "pragma_" + n.key;
                    f["value"] = n.value;
                    f["body"] = n.body;
                  },
@@ -89,13 +104,25 @@ py::dict fields_of(const te::StmtNode& s) {
 
 // The statements that are written by hand, for externs and intrinsics.
 void bind_handwritten(py::module_& m) {
-  m.def("stmt_for", [](Expr var, Expr extent, int kind, te::Stmt body) {
-    const auto loop = static_cast<te::LoopKind>(kind);
-    const bool shared_out = loop == te::LoopKind::kParallel;
-    return te::make_stmt(te::For{std::move(var), std::move(extent), loop, nullptr, shared_out, std::move(body)});
-  });
-  m.def("stmt_if", [](Expr condition, te::Stmt body) {
-    return te::make_stmt(te::If{std::move(condition), std::move(body)});
+  // `shared_out`: by default that of parallel loops.
+  m.def(
+      "stmt_for",
+      [](Expr var, Expr extent, int kind, te::Stmt body, te::IterVarPtr thread, std::optional<bool> shared_out) {
+        const auto loop = static_cast<te::LoopKind>(kind);
+        const bool shared = shared_out.value_or(loop == te::LoopKind::kParallel);
+        return te::make_stmt(
+            te::For{std::move(var), std::move(extent), loop, std::move(thread), shared, std::move(body)});
+      },
+      py::arg("var"), py::arg("extent"), py::arg("kind"), py::arg("body"), py::arg("thread") = nullptr,
+      py::arg("shared_out") = std::nullopt);
+  m.def(
+      "stmt_if",
+      [](Expr condition, te::Stmt body, te::Stmt otherwise) {
+        return te::make_stmt(te::If{std::move(condition), std::move(body), std::move(otherwise)});
+      },
+      py::arg("condition"), py::arg("body"), py::arg("otherwise") = nullptr);
+  m.def("stmt_while", [](Expr condition, te::Stmt body) {
+    return te::make_stmt(te::While{std::move(condition), std::move(body)});
   });
   m.def("stmt_store", [](te::Tensor tensor, std::vector<Expr> indices, const Expr& value) {
     const te::Type type = tensor.type();
@@ -111,10 +138,19 @@ void bind_handwritten(py::module_& m) {
   m.def("stmt_pragma", [](std::string key, Expr value, te::Stmt body) {
     return te::make_stmt(te::Pragma{std::move(key), std::move(value), std::move(body)});
   });
-  m.def("stmt_realize", [](const te::Tensor& tensor, std::string scope, te::Stmt body) {
-    return te::make_stmt(te::Realize{tensor.op, {}, std::move(scope), {}, std::move(body)});
-  });
-  // Arguments: expressions, or (tensor, ranges, whether the address alone).
+  m.def(
+      "stmt_realize",
+      [](const te::Tensor& tensor, std::string scope, te::Stmt body, std::vector<te::Range> bounds,
+         const std::vector<std::pair<int64_t, int64_t>>& alignment) {
+        std::vector<te::Alignment> strides;
+        for (const auto& [factor, offset] : alignment) strides.push_back({factor, offset});
+        return te::make_stmt(te::Realize{tensor.op, std::move(bounds), std::move(scope), std::move(strides),
+                                         std::move(body), tensor.value_index});
+      },
+      py::arg("tensor"), py::arg("scope"), py::arg("body"), py::arg("bounds") = std::vector<te::Range>{},
+      py::arg("alignment") = std::vector<std::pair<int64_t, int64_t>>{});
+  // Arguments: expressions, or (tensor, ranges, whether the address alone), (tensor, ranges, dropped dimensions,
+  // whether the address alone).
   m.def("stmt_packed", [](std::string name, const py::list& args, bool is_c) {
     te::PackedCall call{std::move(name), {}, is_c};
     for (const py::handle& arg : args) {
@@ -123,9 +159,10 @@ void bind_handwritten(py::module_& m) {
         continue;
       }
       const auto view = arg.cast<py::tuple>();
-      call.args.push_back(
-          {nullptr,
-           te::View{view[0].cast<te::Tensor>(), view[1].cast<std::vector<te::Range>>(), {}, view[2].cast<bool>()}});
+      std::vector<bool> dropped;
+      if (view.size() == 4) dropped = view[2].cast<std::vector<bool>>();
+      call.args.push_back({nullptr, te::View{view[0].cast<te::Tensor>(), view[1].cast<std::vector<te::Range>>(),
+                                             std::move(dropped), view[view.size() - 1].cast<bool>()}});
     }
     return te::make_stmt(std::move(call));
   });

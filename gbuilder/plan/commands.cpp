@@ -217,6 +217,19 @@ Status Planner::record_checks(size_t g) {
   return {};
 }
 
+namespace {
+
+// Whatever the symbols are: what became too long for an expression is floordiv(1, 0) (graph/ir/dim.h).
+bool has_no_value(const Dim& dim) {
+  const std::vector<Dim>& operands = dim.operands();
+  if (dim.op() == graph::DimOp::kFloorDiv && operands[1].constant() == 0) return true;
+  if (dim.op() == graph::DimOp::kSelect)
+    return has_no_value(operands[0]) || (has_no_value(operands[1]) && has_no_value(operands[2]));
+  return std::any_of(operands.begin(), operands.end(), has_no_value);
+}
+
+}  // namespace
+
 // A check that depends on input extents alone is made at the start, once; others right before the group that asked.
 Status Planner::record_check(size_t g, const kernels::ShapeCheck& check, const Dim* value, const Dim* limit) {
   Dim must_be_nonzero = check.must_be_nonzero;
@@ -226,6 +239,10 @@ Status Planner::record_check(size_t g, const kernels::ShapeCheck& check, const D
     const bool known = value != nullptr && value->is_constant() && limit->is_constant();
     return invalid_model(str_cat(
         describe(g), ": ", known ? fault_text(check.message, *value->constant(), *limit->constant()) : check.message));
+  }
+  if (has_no_value(must_be_nonzero)) {
+    return unsupported(str_cat(describe(g), ": the extents of its operands are no expression of those of the inputs ",
+                               "that is short enough to be kept; say what the inputs' extents are (--shape)"));
   }
   Command command;
   command.origin = origin_of(input_.groups[g]);

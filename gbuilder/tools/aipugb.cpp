@@ -199,6 +199,11 @@ void add_options(Tool& tool, Options& options) {
            "without a value")
       ->type_name("NAME=N")
       ->group(group);
+  add_list(app, "--cache-length", options.entries.cache_lengths,
+           "caches that would grow by a Concat (past_key_values) become buffers of N rows, in which a step may write "
+           "its own; the further input past_length says how many there are")
+      ->type_name("N")
+      ->group(group);
   add_list(app, "--plugin", build.plugins,
            "operators of your own: a shared library or a .py file; or the plugin of IR.txt that a build of a kernel "
            "wrote")

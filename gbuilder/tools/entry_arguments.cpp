@@ -131,6 +131,13 @@ std::string set_entries(const EntryArguments& arguments, BuildOptions* build) {
   distribute(arguments.constants, [&](const std::string& value, const std::string& text, EntryOptions* entry) {
     if (error.empty()) error = add_constant(value, text, entry);
   });
+  distribute(arguments.cache_lengths, [&](const std::string& value, const std::string& text, EntryOptions* entry) {
+    const bool digits =
+        !value.empty() && value.size() < 10 && value.find_first_not_of("0123456789") == std::string::npos;
+    entry->cache_length = digits ? std::strtoll(value.c_str(), nullptr, 10) : 0;
+    if (error.empty() && entry->cache_length == 0)
+      error = fmt::format("--cache-length {}: expected a number of rows", text);
+  });
   return error;
 }
 

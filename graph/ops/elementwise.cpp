@@ -1,5 +1,6 @@
 // Elementwise ops: unary, with attributes, binary, variadic, Where, Cast.
 #include <algorithm>
+#include <cmath>
 
 #include "graph/ops/dim_rules.h"
 #include "graph/ops/op_list.h"
@@ -18,6 +19,13 @@ OpDef elementwise(std::string name, std::vector<OperandDef> inputs, std::string 
   return def;
 }
 
+// Of a number whose root is whole: how many patches an image has along one side.
+std::optional<Dim> whole_root(const Dim& element) {
+  const int64_t square = element.constant_or(-1);
+  const auto root = square < 0 ? -1 : std::llround(std::sqrt(static_cast<double>(square)));
+  return root >= 0 && root * root == square ? std::optional(Dim(static_cast<int64_t>(root))) : std::nullopt;
+}
+
 void propagate_unary(InferContext& ctx) {
   const DType dtype = ctx.input(0).dtype;
   const auto data = data_of(ctx, 0);
@@ -26,7 +34,7 @@ void propagate_unary(InferContext& ctx) {
   const std::string& op = ctx.node().op;
   if (data) {
     for (const Dim& element : *data) {
-      const auto value = apply_unary(op, element);
+      const auto value = op == "Sqrt" ? whole_root(element) : apply_unary(op, element);
       if (!value) return;
       result.push_back(*value);
     }
@@ -186,8 +194,20 @@ Status infer_pow(InferContext& ctx) {
   const auto to = static_shape(shape);
   const auto a = data_of(ctx, 0);
   const auto b = data_of(ctx, 1);
-  if (!to || !a || !b || !tracked(dtype) || count_of(*to) > kDataLimit) return {};
+  if (!to || !a || !tracked(dtype) || count_of(*to) > kDataLimit) return {};
   const Data left = broadcast_data(*a, *static_shape(ctx.input(0).shape), *to);
+  const Constant* exponent = ctx.graph().constant(ctx.node().inputs[1]);
+  if (exponent != nullptr && exponent->element_count() == 1 && exponent->to_doubles()[0] == 0.5) {
+    Data roots;
+    for (const Dim& element : left) {
+      const auto root = whole_root(element);
+      if (!root) return {};
+      roots.push_back(*root);
+    }
+    set_data(ctx, 0, checked_elements(std::move(roots), dtype));
+    return {};
+  }
+  if (!b) return {};
   const Data right = broadcast_data(*b, *static_shape(ctx.input(1).shape), *to);
   Data data;
   for (size_t k = 0; k < left.size(); ++k) {

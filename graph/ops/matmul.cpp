@@ -171,7 +171,7 @@ OpDef block_quantized_matmul_op() {
                 optional_operand("bias", "f")};
   def.outputs = {operand("Y", "f")};
   def.attributes = {attr::required("bits", AttributeKind::kInt), attr::required("block_size", AttributeKind::kInt),
-                    attr::required("K", AttributeKind::kInt)};
+                    attr::required("K", AttributeKind::kInt), attr::i("accuracy_level", 0)};
   def.infer = infer_block_quantized_matmul;
   def.axes = [](const Graph& graph, const Node& node) {
     AxisMapBuilder map(graph, node);

@@ -83,6 +83,20 @@ Status infer_concat(InferContext& ctx) {
   return {};
 }
 
+// The type of `past`, into which `added` is written behind the first `at` elements of the axis.
+Status infer_cache_update(InferContext& ctx) {
+  const auto axis = static_cast<size_t>(ctx.attributes().i("axis"));
+  const TensorType &past = ctx.input(0), &added = ctx.input(1);
+  AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1}));
+  if (added.rank() != past.rank() || axis >= past.shape.size() || ctx.attributes().shape("at").size() != 1)
+    return invalid_model(str_cat("cannot write ", added.text(), " into ", past.text()));
+  for (size_t k = 0; k < past.shape.size(); ++k) {
+    if (k != axis) AIPU_RETURN_IF_ERROR(expect_equal(added.shape[k], past.shape[k], str_cat("extent ", k)));
+  }
+  set_output(ctx, 0, past.dtype, past.shape);
+  return {};
+}
+
 Status complete_split(const Graph& graph, Node* node) {
   AIPU_RETURN_IF_ERROR(complete_axis_attribute(node, "axis", graph.type(node->inputs[0]).rank()));
   const bool sized = node->attributes.has("split") || (node->inputs.size() > 1 && node->inputs[1].valid());
@@ -395,6 +409,17 @@ OpDef concat_op() {
   return def;
 }
 
+OpDef cache_update_op() {
+  OpDef def;
+  def.name = "aipu::CacheUpdate";
+  def.inputs = {operand("past", "*"), operand("added", "*")};
+  def.outputs = {operand("present", "*")};
+  def.attributes = {attr::required("axis", AttributeKind::kInt), attr::required("at", AttributeKind::kShape)};
+  def.infer = infer_cache_update;
+  def.axes = axes::mixed();
+  return def;
+}
+
 OpDef split_op() {
   OpDef def;
   def.name = "Split";
@@ -517,8 +542,8 @@ OpDef reverse_sequence_op() {
 }  // namespace
 
 std::vector<OpDef> movement_ops() {
-  return {transpose_op(),      concat_op(),         split_op(), slice_op(),           pad_op(),
-          depth_to_space_op(), space_to_depth_op(), trilu_op(), reverse_sequence_op()};
+  return {transpose_op(), concat_op(),         cache_update_op(),   split_op(), slice_op(),
+          pad_op(),       depth_to_space_op(), space_to_depth_op(), trilu_op(), reverse_sequence_op()};
 }
 
 }  // namespace aipu::graph

@@ -5,6 +5,7 @@
 // takes nodes of other groups, lets an inner value escape from somewhere else than its end, or would make the groups
 // depend on each other in a circle, loses nodes from its end until it does not.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <queue>
 #include <set>
@@ -26,7 +27,7 @@ class Partitioner {
         claimers_(claimers),
         preferred_(preferred),
         targets_(targets),
-        order_(graph.topological_order()),
+        order_(order_of_visits(graph)),
         position_(graph.node_count(), 0),
         group_of_(graph.node_count(), -1) {
     for (size_t k = 0; k < order_.size(); ++k) position_[index(order_[k])] = k;
@@ -48,6 +49,29 @@ class Partitioner {
   }
 
  private:
+  // Execution order, but a DequantizeLinear comes right before the only node that reads it: what is added to a product
+  // is then still free when the product is offered its epilogue, whichever operand of the sum it is.
+  static std::vector<NodeId> order_of_visits(const Graph& graph) {
+    std::vector<NodeId> order;
+    std::map<NodeId, std::vector<NodeId>> before;
+    const std::function<void(NodeId)> visit = [&](NodeId id) {
+      if (const auto held = before.find(id); held != before.end()) {
+        for (const NodeId waiting : held->second) visit(waiting);
+      }
+      order.push_back(id);
+    };
+    for (const NodeId id : graph.topological_order()) {
+      const Node& node = graph.node(id);
+      if (node.op == "DequantizeLinear" && !graph.is_graph_output(node.outputs[0])) {
+        if (const auto users = graph.users(node.outputs[0]); users.size() == 1) {
+          before[users[0]].push_back(id);
+          continue;
+        }
+      }
+      visit(id);
+    }
+    return order;
+  }
   static size_t index(NodeId id) { return static_cast<size_t>(id.index); }
   static size_t index(ValueId id) { return static_cast<size_t>(id.index); }
   const Node& node(NodeId id) const { return graph_.node(id); }

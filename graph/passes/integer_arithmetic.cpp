@@ -12,7 +12,7 @@
 //   x ─ DequantizeLinear ─ MaxPool | Reshape | ... ─ y      =>  x ─ MaxPool | Reshape | ... ─ DequantizeLinear ─ y
 //   x ─ DequantizeLinear(s,z) ─ QuantizeLinear(s,z) ─ y     =>  x
 //   x ─ Concat | MaxPool | ... ─ QuantizeLinear             =>  x ─ QuantizeLinear ─ Concat | MaxPool | ...
-//   ... ─ QuantizeLinear(t,u)  =>  factors 1/t before it ─ QuantizeLinear(1,u): no kernel divides
+//   ... ─ QuantizeLinear(t,u)  =>  factors 1/t before it ─ QuantizeLinear(1,u), where constants can take them
 //
 // What is left, elementwise all of it, is fused into the stores of the integer kernels. Sums are exact; the scale of
 // the accumulators is one float32 number where ONNX's text has a product and a quotient, so a result next to a rounding
@@ -617,6 +617,8 @@ class IntegerArithmetic {
     if (n.op == "aipu::QuantizedConv" || n.op == "aipu::QuantizedMatMul") return input(id, 4).valid();
     if (n.op == "Relu" || is_pure_move(n)) return scalable(n.inputs[0]);
     if (n.op == "Add") return scalable(n.inputs[0]) && scalable(n.inputs[1]);
+    if (is_affine(n))
+      return is_scalable_constant(input(id, 1)) && (!input(id, 2).valid() || is_scalable_constant(input(id, 2)));
     if (n.op == "Clip") {
       for (const size_t limit : {1, 2}) {
         if (input(id, limit).valid() && scale_elements(input(id, limit)).empty()) return false;
@@ -625,6 +627,12 @@ class IntegerArithmetic {
     }
     return false;
   }
+  // Ops whose second and third operands are a factor and an addend of what they give.
+  static bool is_affine(const Node& n) {
+    return (n.op == "BatchNormalization" || n.op == "LayerNormalization" || n.op == "RMSNormalization") &&
+           std::all_of(n.outputs.begin() + 1, n.outputs.end(), [](ValueId output) { return !output.valid(); });
+  }
+  bool is_scalable_constant(ValueId value) const { return !scale_elements(value).empty(); }
   static bool is_pure_move(const Node& n) { return n.op == "Reshape" || n.op == "Transpose" || n.op == "Flatten"; }
 
   Result<ValueId> scaled(ValueId value, float divisor) {
@@ -642,8 +650,13 @@ class IntegerArithmetic {
       for (float& scale : scales) scale /= divisor;
       inputs[4] = scale_constant(scales);
     } else {
-      const size_t count = op == "Clip" ? inputs.size() : op == "Add" ? 2 : 1;
-      for (size_t k = 0; k < count; ++k) {
+      const bool affine = is_affine(node(id));
+      const size_t first = affine ? 1 : 0;
+      const size_t count = op == "Clip"  ? inputs.size()
+                           : affine      ? std::min<size_t>(inputs.size(), 3)
+                           : op == "Add" ? 2
+                                         : 1;
+      for (size_t k = first; k < count; ++k) {
         if (!inputs[k].valid()) continue;
         AIPU_ASSIGN_OR_RETURN(inputs[k], scaled(inputs[k], divisor));
       }

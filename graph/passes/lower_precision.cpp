@@ -6,12 +6,17 @@
 //
 // float16 ends at 65504: what has a constant beyond it stays float32.
 //
+// Of LSTM, GRU and RNN with bfloat16 the weights are rounded, and remain float32 numbers.
+//
 // Does nothing unless --precision or a rule asks for it. With rules, the first one that fits a name of a node decides
 // about this node; --precision about the others.
 #include <algorithm>
+#include <cstring>
+#include <span>
 
 #include "graph/passes/passes.h"
 #include "graph/passes/retype_products.h"
+#include "runtime/base/half.h"
 #include "runtime/base/pattern.h"
 
 namespace aipu::graph {
@@ -37,6 +42,27 @@ DType wanted(const Node& node, const PassContext& context) {
   return context.precision;
 }
 
+// The weights of recurrent layers, which each step reads; all else of these stays float32.
+int round_recurrent(Graph& graph, const PassContext& context) {
+  int count = 0;
+  for (const NodeId id : graph.topological_order()) {
+    const Node& node = std::as_const(graph).node(id);
+    if ((node.op != "LSTM" && node.op != "GRU" && node.op != "RNN") || wanted(node, context) != DType::kBF16) continue;
+    for (const size_t k : {size_t{1}, size_t{2}}) {
+      const ValueId value = std::as_const(graph).node(id).inputs[k];
+      const Constant* weights = graph.constant(value);
+      if (weights == nullptr || weights->dtype() != DType::kF32) continue;
+      std::vector<float> rounded(static_cast<size_t>(weights->element_count()));
+      std::memcpy(rounded.data(), weights->bytes().data(), rounded.size() * sizeof(float));
+      for (float& weight : rounded) weight = f32_from_bf16(bf16_from_f32(weight));
+      const ConstantPtr constant = Constant::of<float>(DType::kF32, weights->shape(), std::span<const float>(rounded));
+      graph.set_input(id, k, graph.add_constant(constant, graph.value(value).name));
+      ++count;
+    }
+  }
+  return count;
+}
+
 }  // namespace
 
 Result<int> lower_precision(Graph& graph, PassContext& context) {
@@ -49,7 +75,8 @@ Result<int> lower_precision(Graph& graph, PassContext& context) {
     const int64_t depth = neighbours(graph, node);
     return depth > 0 && (depth % 2 == 0 || wanted(node, context) == DType::kF16);
   };
-  return retype_products(graph, retyping);
+  AIPU_ASSIGN_OR_RETURN(const int count, retype_products(graph, retyping));
+  return count + round_recurrent(graph, context);
 }
 
 }  // namespace aipu::graph

@@ -112,7 +112,9 @@ class Retyper {
     if ((def->traits & kElementwise) != 0 && (def->traits & kView) == 0) return Role::kBetween;
     if ((def->traits & kFaults) != 0) return Role::kAsItWas;
     if ((def->traits & kFloatInside) != 0 && node.outputs.size() == 1) return Role::kBetween;
-    return only_moves(*def) ? Role::kMoves : Role::kAsItWas;
+    if (only_moves(*def)) return Role::kMoves;
+    // Whatever computes with floats computes with wider ones, and loses nothing.
+    return dtype_bits(to) > dtype_bits(retyping_.from) ? Role::kBetween : Role::kAsItWas;
   }
 
   // Nodes between that no product of the same type comes before, or none behind, stay as they were.

@@ -28,9 +28,7 @@ class ReshapeSinker {
     const Node& n = node(id);
     if (n.outputs.empty() || !n.outputs[0].valid()) return false;
     if (n.op == "Transpose") return between_transposes(id);
-    const OpDef* def = graph_.find_op(n.op);
-    if (def == nullptr || (def->traits & kElementwise) == 0 || n.op == "QuantizeLinear" || n.op == "DequantizeLinear")
-      return false;
+    if (!is_elementwise(n)) return false;
     for (const ValueId input : n.inputs) {
       if (!input.valid()) continue;
       const NodeId reshape = producer_with_op(graph_, input, "Reshape");
@@ -45,12 +43,20 @@ class ReshapeSinker {
   const Node& node(NodeId id) const { return std::as_const(graph_).node(id); }
   const Shape& shape(ValueId id) const { return graph_.type(id).shape; }
 
+  // Whatever the axes are: scales along one of them would have to move with it.
+  bool is_elementwise(const Node& n) const {
+    if (n.op == "QuantizeLinear") return element_count(shape(n.inputs[1])) == Dim(1);
+    const OpDef* def = graph_.find_op(n.op);
+    return def != nullptr && (def->traits & kElementwise) != 0;
+  }
+
   // Whether elementwise users of the value may become part of its producer's group.
   bool feeds_epilogue(ValueId value) const {
     const NodeId producer = graph_.value(value).producer;
     if (!producer.valid()) return false;
     const std::string& op = node(producer).op;
-    if (op == "Gemm" || op == "MatMul" || op == "Conv") return true;
+    if (op == "Gemm" || op == "MatMul" || op == "Conv" || op == "aipu::QuantizedMatMul" || op == "aipu::QuantizedConv")
+      return true;
     const OpDef* def = graph_.find_op(op);
     return def != nullptr && (def->traits & kElementwise) != 0 && sunk_.contains(producer);
   }

@@ -31,6 +31,12 @@ void set_depthwise_sums(const DepthwiseSums& sums, int lanes, dsl::TemplateParam
       .set("begin_types", dsl::Captured{std::move(begin)});
 }
 
+void bind_sums(SetupContext& context, const DepthwiseSums& sums, KernelArguments* arguments) {
+  if (sums.start) arguments->pointer("start[0]", context.add_constant(sums.start));
+  if (sums.factors) arguments->pointer("start[1]", context.add_constant(sums.factors));
+  if (sums.start && sums.zero != 0) arguments->real("zero[0]", static_cast<double>(sums.zero));
+}
+
 Status launch_depthwise(SetupContext& context, const SpatialGeometry& geometry, int lanes, const DepthwiseSums& sums,
                         const TensorRef& weights, dsl::TemplateParams params, KernelArguments arguments) {
   const graph::Graph& graph = context.graph();
@@ -63,9 +69,7 @@ Status launch_depthwise(SetupContext& context, const SpatialGeometry& geometry, 
   const Dim block = graph::select(ahead, Dim(kBlockBytesAhead), Dim(kBlockBytes));
   const Dim step = width.in * geometry.channels * Dim(height.stride * x_bytes);
   arguments.pointer("weights", weights).scalar("padded_channels", rounded_up(channels, lanes));
-  if (sums.start) arguments.pointer("start[0]", context.add_constant(sums.start));
-  if (sums.factors) arguments.pointer("start[1]", context.add_constant(sums.factors));
-  if (sums.start && sums.zero != 0) arguments.real("zero[0]", static_cast<double>(sums.zero));
+  bind_sums(context, sums, &arguments);
   bind_geometry(geometry, &arguments);
   arguments.scalar("block_rows", graph::max(graph::floordiv(block, graph::max(step, 1)), 1)).scalar("ahead", ahead);
   return context.launch(std::move(kernel), arguments,

@@ -18,8 +18,9 @@ struct DepthwiseSums {
 // Of a row of `out` results; 0: of any number.
 int64_t depthwise_tile_width(const tir::Target& target, int64_t out);
 
-// The parameters that say so.
+// The parameters that say so, and the arguments.
 void set_depthwise_sums(const DepthwiseSums& sums, int lanes, dsl::TemplateParams* params);
+void bind_sums(SetupContext& context, const DepthwiseSums& sums, KernelArguments* arguments);
 
 // Not staged. `params` has those of the epilogue, X and ACC, `arguments` have x, out and extras; weights are
 // [taps][channels rounded up to whole vectors].

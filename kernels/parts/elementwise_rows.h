@@ -79,11 +79,11 @@ class Writer {
                                      Expression::atom(fmt::format("f\"{}x{{VL}}\"", dtype_name(dtype)))});
   }
   Expression k(double value) const { return constant(value, type_in()); }
-  // A number that comes from an attribute. Those that leave no operation are in the source.
-  Expression attribute(double value) const {
-    const DType dtype = type_in();
+  // A number that comes from an attribute, or was made of one. Those that leave no operation are in the source.
+  Expression attribute(double value) const { return number(value, type_in()); }
+  Expression number(double value, DType dtype) const {
     const bool is_argument = (dtype == DType::kF32 || dtype == DType::kF64) && !std::isnan(value);
-    if (fused_ == nullptr || !is_argument || value == 0 || std::abs(value) == 1) return k(value);
+    if (fused_ == nullptr || !is_argument || value == 0 || std::abs(value) == 1) return constant(value, dtype);
     return Expression::atom(number_name(fused_, {value, dtype}));
   }
   Expression attribute(std::string_view name) const { return attribute(f(name)); }
@@ -142,8 +142,8 @@ class Writer {
   std::string error;                // what is wrong with the node, if anything
   Expression shifted;               // left by QuantizeLinear
   bool shifted_is_number = false;   // Rounded::is_number of that
-  // Of QuantizeLinear: its input is no NaN, the sum of a seed that converts (fuse_expression()), and who reads the result
-  // wants the integer alone.
+  // Of QuantizeLinear: its input is no NaN, the sum of a seed that converts (fuse_bounded_expression()), and who reads
+  // the result wants the integer alone.
   bool converts = false;
   // Of QuantizeLinear: its input is no NaN, and nobody asks for the sign of a zero that DequantizeLinear makes of it.
   bool rounds = false;

@@ -94,7 +94,8 @@ graph::Claim claim_with_epilogue(const Graph& graph, NodeId anchor, int score) {
 namespace {
 
 // Arguments stay in registers that a tile has no use for but its accumulators. So numbers are in the source, unless so
-// many epilogues differ in nothing else that compiling a kernel for each would take long.
+// many epilogues differ in nothing else that compiling a kernel for each would take long. On CPUs long
+// epilogues are a loop of their own, beside which a register costs nothing.
 constexpr size_t kMostNumbersInSource = 8;
 
 // Whether the anchor's sums are integers times a scale, numbers that no infinity or NaN is among.
@@ -111,13 +112,14 @@ bool has_bounded_sums(const SetupContext& context) {
 
 Result<FusedExpression> epilogue_expression(SetupContext& context, const std::vector<NodeId>& nodes, ValueId seed) {
   // A target whose instructions are counted is an NPU: its conversions round and saturate.
-  const bool bounded = context.target().costs.has_value() && has_bounded_sums(context);
+  const bool is_npu = context.target().costs.has_value();
+  const bool bounded = is_npu && has_bounded_sums(context);
   const auto fuse = [&](bool in_source) {
     return bounded ? fuse_bounded_expression(context.graph(), nodes, seed, in_source)
                    : fuse_expression(context.graph(), nodes, seed, in_source);
   };
   AIPU_ASSIGN_OR_RETURN(FusedExpression any, fuse(false));
-  if (any.numbers.empty()) return any;
+  if (any.numbers.empty() || (any.function.is_long() && !is_npu)) return any;
   AIPU_ASSIGN_OR_RETURN(FusedExpression one, fuse(true));
   return context.is_among_first(any.function.source("compute"), one.function.source("compute"), kMostNumbersInSource)
              ? std::move(one)

@@ -47,10 +47,13 @@ Status launch_gemm(SetupContext& context, const RegisterTile& tile, int lanes, c
   // and written from one end to the other.
   constexpr int64_t kCacheElements = 96 * 1024;
   // Of deep products the right operand is what takes the time to fetch: as many rows as possible for each of its
-  // panels.
-  constexpr int64_t kDeep = 768;
-  const Dim row_elements = p.depth + graph::select(graph::lt(p.depth, Dim(kDeep)), p.columns * Dim(2), Dim(0));
-  const Dim fitting = graph::max(graph::floordiv(kCacheElements, graph::max(row_elements * Dim(tile.rows), 1)), 2);
+  // panels, which leave the output no room.
+  constexpr int64_t kDeep = 768, kDeepElements = 192 * 1024;
+  const Dim is_wide = graph::lt(p.depth, Dim(kDeep));
+  const Dim row_elements = p.depth + graph::select(is_wide, p.columns * Dim(2), Dim(0));
+  const Dim fitting = graph::max(graph::floordiv(graph::select(is_wide, Dim(kCacheElements), Dim(kDeepElements)),
+                                                 graph::max(row_elements * Dim(tile.rows), 1)),
+                                 2);
   const Dim block_tiles =
       graph::select(graph::lt(p.depth * panels * Dim(panel_width), Dim(kCacheElements)), Dim(2), fitting);
   KernelArguments arguments;

@@ -75,12 +75,12 @@ StagedDepthwise plan_staged_depthwise(const tir::Target& target, const SpatialGe
 }
 
 Status launch_staged_depthwise(SetupContext& context, const StagedDepthwise& staged, const SpatialGeometry& geometry,
-                               int lanes, DType sum, const TensorRef& weights, dsl::TemplateParams params,
-                               KernelArguments arguments) {
+                               int lanes, const DepthwiseSums& sums, const TensorRef& weights,
+                               dsl::TemplateParams params, KernelArguments arguments) {
   const SpatialAxis& width = geometry.axes[2];
   const int64_t channels = *geometry.out_channels.constant();
   const int64_t tile_width = depthwise_tile_width(context.target(), staged.segment);
-  set_depthwise_sums({.type = sum}, lanes, &params);
+  set_depthwise_sums(sums, lanes, &params);
   params.set("VL", lanes)
       .set("NV", 1)
       .set("WIDTH", tile_width)
@@ -97,6 +97,7 @@ Status launch_staged_depthwise(SetupContext& context, const StagedDepthwise& sta
       .set("RESULTS", staged.results);
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("depthwise_staged.py", "depthwise_staged", params));
   arguments.pointer("weights", weights).scalar("padded_channels", rounded_up(channels, lanes));
+  bind_sums(context, sums, &arguments);
   bind_geometry(geometry, &arguments);
   arguments.scalars({{"segment", staged.segment}, {"block", staged.block}});
   context.note(staged.text);

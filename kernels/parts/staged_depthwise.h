@@ -4,6 +4,7 @@
 #include <string>
 
 #include "codegen/targets/target.h"
+#include "kernels/parts/depthwise.h"
 #include "kernels/parts/spatial.h"
 #include "kernels/plugin.h"
 
@@ -26,9 +27,9 @@ StagedDepthwise plan_staged_depthwise(const tir::Target& target, const SpatialGe
                                       const DepthwiseTypes& types);
 
 // `params` has those of the epilogue, X and ACC, `arguments` have x, out and extras; weights are [taps][channels
-// rounded up to whole vectors] of type `sum`.
+// rounded up to whole vectors] of the type of sums.
 Status launch_staged_depthwise(SetupContext& context, const StagedDepthwise& staged, const SpatialGeometry& geometry,
-                               int lanes, DType sum, const TensorRef& weights, dsl::TemplateParams params,
-                               KernelArguments arguments);
+                               int lanes, const DepthwiseSums& sums, const TensorRef& weights,
+                               dsl::TemplateParams params, KernelArguments arguments);
 
 }  // namespace aipu::kernels

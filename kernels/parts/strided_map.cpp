@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "kernels/parts/axis_view.h"
+#include "kernels/parts/narrow_rows.h"
 #include "kernels/parts/staging.h"
 #include "kernels/parts/transposed_copy.h"
 
@@ -142,6 +143,8 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
   if (identity) {
     AIPU_ASSIGN_OR_RETURN(const bool launched, launch_transposed_copy(context, map));
     if (launched) return {};
+    AIPU_ASSIGN_OR_RETURN(const bool copied, launch_narrow_rows(context, map));
+    if (copied) return {};
   }
 
   const size_t rank = map.dims.size();

@@ -61,23 +61,31 @@ ConstantPtr panels_of(const ConstantPtr& source, int64_t columns, int64_t steps,
                       .outer_stride = 0});
 }
 
-// Whether few rows are multiplied by dot products of bytes, whose sums of a block stay within 32 bits.
-bool multiplies_digits(const tir::Target& target, const Problem& p) {
+// Of how many bytes a number of few rows is made that are multiplied by dot products of bytes, whose sums of a block
+// stay within 32 bits; 0: they are multiplied as floats. `accuracy_level` is MatMulNBits': 4 asks for 8 bits, 3 and 2
+// for the 8 and 11 of 16-bit floats.
+int64_t digits_of(const tir::Target& target, const Problem& p, int64_t accuracy_level) {
   const bool has_products =
       target.dot_products == tir::DotProducts::kUnsignedBySigned || target.dot_products == tir::DotProducts::kAll;
-  return has_products && target.vector_bits >= 256 && p.block << p.bits <= int64_t{1} << 16;
+  if (!has_products || target.vector_bits < 256 || p.block << p.bits > int64_t{1} << 16) return 0;
+  if (accuracy_level == 4) return 1;
+  return accuracy_level == 2 || accuracy_level == 3 ? 2 : 3;
 }
 
-// The tiles of few rows: two accumulators (of digits four) for each row and vector, a vector of codes, a broadcast
-// value.
+// The tiles of few rows: two accumulators (of digits one more than these) for each row and vector, a vector of codes, a
+// broadcast value.
 struct FewTiles {
   std::vector<int64_t> heights, vectors;
 };
 
-FewTiles few_tiles(const tir::Target& target, bool digits, int64_t most_rows) {
+FewTiles few_tiles(const tir::Target& target, int64_t digits, int64_t most_rows) {
   FewTiles tiles{{2, 1}, {2, 4}};
-  if (digits) tiles = {{2, 1}, {2, 2}};
-  if (target.vector_registers >= 32) tiles = digits ? FewTiles{{4, 2, 1}, {2, 2, 4}} : FewTiles{{4, 2, 1}, {2, 4, 4}};
+  if (digits > 1) tiles = {{2, 1}, {2, 2}};
+  if (target.vector_registers >= 32) {
+    tiles = {{4, 2, 1}, {2, 4, 4}};
+    if (digits == 3) tiles = {{4, 3, 2, 1}, {2, 2, 4, 4}};
+    if (digits == 1) tiles = {{8, 4, 2, 1}, {2, 2, 4, 4}};
+  }
   while (tiles.heights.front() > most_rows) {
     tiles.heights.erase(tiles.heights.begin());
     tiles.vectors.erase(tiles.vectors.begin());
@@ -108,11 +116,11 @@ class BlockQuantizedPlugin final : public OpPlugin {
     const int64_t width = kPanelVectors * lanes;
     const RegisterTile tile = register_tile(context.target(), Dim(kVectors * lanes), lanes);
 
-    const bool digits = multiplies_digits(context.target(), p);
+    const int64_t digits = digits_of(context.target(), p, node.attributes.i("accuracy_level"));
     dsl::TemplateParams params;
     set_tile_params(context.target(), tile, lanes, DType::kF32, &params);
     // Few rows by digits are bound by memory: half as far ahead as a product that works on its weights for longer.
-    if (digits && context.target().vector_bits >= 512) params.set("PREFETCH", 32);
+    if (digits > 0 && context.target().vector_bits >= 512) params.set("PREFETCH", 32);
     const int64_t most_few = p.row_count.exact ? p.row_count.multiple : kFewRows;
     const bool has_few = p.row_count.multiple <= kFewRows, has_many = !p.row_count.exact || most_few > kFewRows;
     const FewTiles few = few_tiles(context.target(), digits, most_few);
@@ -149,8 +157,8 @@ class BlockQuantizedPlugin final : public OpPlugin {
     }
     // See few_rows(): of a row what x becomes, numbers of its blocks, its magnitude; once the integers of a row.
     const int64_t padded = p.blocks * p.block;
-    const int64_t of_a_row = digits ? padded / 4 * 3 + p.blocks * 5 + 1 : padded + p.blocks + 1;
-    const int64_t copies = has_few ? kFewRows * of_a_row + (digits ? padded : 0) : 0;
+    const int64_t of_a_row = digits > 0 ? padded / 4 * digits + p.blocks * (2 + digits) + 1 : padded + p.blocks + 1;
+    const int64_t copies = has_few ? kFewRows * of_a_row + (digits > 0 ? padded : 0) : 0;
     const int64_t weights = has_many ? padded * kVectors * lanes : 0;
     const int64_t scratch = std::max(copies, weights);
     // Making weights costs as much as some rows; a TEC makes them for as many as there are unless others were idle.

@@ -286,8 +286,8 @@ class ConvPlugin final : public OpPlugin {
     const StagedDepthwise staged =
         plan_staged_depthwise(context.target(), geometry, lanes,
                               {graph.type(node.inputs[0]).dtype, accumulator, graph.type(stored_value(context)).dtype});
-    return staged.segment > 0 ? launch_staged_depthwise(context, staged, geometry, lanes, accumulator, packed, params,
-                                                        std::move(arguments))
+    return staged.segment > 0 ? launch_staged_depthwise(context, staged, geometry, lanes, {.type = accumulator}, packed,
+                                                        params, std::move(arguments))
                               : launch_depthwise(context, geometry, lanes, {.type = accumulator}, packed, params,
                                                  std::move(arguments));
   }

@@ -185,7 +185,7 @@ class ConcatPlugin final : public SingleOpPlugin {
  public:
   std::string_view name() const override { return "concat"; }
   std::span<const std::string_view> ops() const override {
-    static constexpr std::string_view kOps[] = {"Concat"};
+    static constexpr std::string_view kOps[] = {"Concat", "aipu::CacheUpdate"};
     return kOps;
   }
   Status check(const Graph& graph, const Node& node) const override {
@@ -197,6 +197,7 @@ class ConcatPlugin final : public SingleOpPlugin {
     const Node& node = context.anchor();
     const graph::TensorType& y = graph.type(node.outputs[0]);
     const size_t axis = axis_of(node, y.shape.size());
+    if (node.op == "aipu::CacheUpdate") return update(context, y, axis);
     Dim start = 0;
     for (const ValueId input : node.inputs) {
       const Shape& shape = graph.type(input).shape;
@@ -207,6 +208,24 @@ class ConcatPlugin final : public SingleOpPlugin {
       start += shape[axis];
     }
     return {};
+  }
+
+ private:
+  // Rows are written into a buffer behind those that it has: where past and present are one memory, nothing else moves.
+  static Status update(SetupContext& context, const graph::TensorType& y, size_t axis) {
+    const Node& node = context.anchor();
+    const Shape& added = context.graph().type(node.inputs[1]).shape;
+    const Dim at = node.attributes.shape("at")[0];
+    context.check(graph::lt(Dim(-1), at), "a cache is filled with {value} rows", at, y.shape[axis]);
+    context.check(graph::lt(at + added[axis], y.shape[axis] + Dim(1)), "{value} rows in a cache of {limit}",
+                  at + added[axis], y.shape[axis]);
+    CopyLaunch copy;
+    copy.destination = {context.value(node.outputs[0])};
+    copy.source = {context.value(node.inputs[0])};
+    copy.width_bytes = graph::element_count(y.shape) * bytes_of(y.dtype);
+    context.copy(std::move(copy));
+    return copy_along_axis(context, {context.value(node.outputs[0]), context.value(node.inputs[1]), y.dtype, added,
+                                     axis, y.shape[axis], at, added[axis], 0});
   }
 };
 

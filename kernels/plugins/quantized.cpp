@@ -2,6 +2,8 @@
 // epilogue. A matrix product is a 1x1 convolution over a row of pixels.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -9,9 +11,12 @@
 #include "kernels/parts/depthwise.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/parts/image_copy.h"
+#include "kernels/parts/register_tile.h"
 #include "kernels/parts/rounding.h"
 #include "kernels/parts/spatial.h"
+#include "kernels/parts/staged_depthwise.h"
 #include "kernels/parts/staged_product.h"
+#include "kernels/parts/strided_output.h"
 #include "kernels/plugins/plugin_list.h"
 
 namespace aipu::kernels {
@@ -217,19 +222,25 @@ int64_t highest_tile(const tir::Target& target) {
 // Long rows (matrix products, 1x1 convolutions) are cut for the sake of several TECs and of the cache, between tiles.
 int64_t longest_segment(int64_t highest) { return 336 / highest * highest; }
 
-std::vector<int64_t> tile_heights(int64_t highest, const Dim& width) {
-  if (const auto pixels = width.constant();
-      pixels && *pixels > 0 && (*pixels <= longest_segment(highest) || *pixels % highest == 0)) {
-    // Equal tiles: at most two heights.
-    const int64_t tiles = (*pixels + highest - 1) / highest;
-    const int64_t high = (*pixels + tiles - 1) / tiles, low = *pixels / tiles;
-    return low == high ? std::vector<int64_t>{high} : std::vector<int64_t>{high, low};
+// The heights that occur in segments of rows, descending. Where these would be too many kernels, a choice that ends in
+// 1: with the two below the highest, so that most numbers of rows are cut into equal tiles.
+std::vector<int64_t> heights_of_segments(int64_t highest, const RowCount& rows) {
+  const int64_t segment = longest_segment(highest);
+  if (rows.exact && (rows.multiple <= segment || rows.multiple % highest == 0))
+    return tile_heights(rows, static_cast<int>(highest));
+  const int64_t step = std::gcd(rows.multiple, segment);
+  std::set<int64_t, std::greater<>> heights;
+  for (int64_t left = step; left <= segment; left += step) {
+    for (const int64_t height : tile_heights({left, true}, static_cast<int>(highest))) heights.insert(height);
   }
-  std::vector<int64_t> heights;
-  for (int64_t height = highest; height > 1; height = height > 8 ? 8 : height > 4 ? 4 : height > 2 ? 2 : 1)
-    heights.push_back(height);
-  heights.push_back(1);
-  return heights;
+  constexpr size_t kMostHeights = 7;
+  if (heights.size() > kMostHeights) {
+    heights = {highest, highest - 1, highest - 2, 1};
+    for (const int64_t height : {2, 4, 8}) {
+      if (height < highest) heights.insert(height);
+    }
+  }
+  return {heights.begin(), heights.end()};
 }
 
 class QuantizedPlugin final : public OpPlugin {
@@ -256,6 +267,15 @@ class QuantizedPlugin final : public OpPlugin {
   }
 
  private:
+  // Of the lines that tiles are cut from: all pixels where they are one line.
+  static RowCount row_count_of_lines(const Graph& graph, const Node& node, const Problem& p) {
+    const Dim lines = p.geometry.batch * p.geometry.axes[0].out * p.geometry.axes[1].out;
+    if (!(lines == Dim(1))) return row_count({p.geometry.axes[2].out});
+    graph::Shape pixels = graph.type(node.outputs[0]).shape;
+    pixels.pop_back();
+    return row_count(pixels);
+  }
+
   static Status setup_product(SetupContext& context, const Weights& weights, Problem p) {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
@@ -306,7 +326,7 @@ class QuantizedPlugin final : public OpPlugin {
         .set("VL", lanes)
         .set("NV", vectors);
     const int64_t highest = highest_tile(target);
-    params.set("HEIGHTS", tile_heights(highest, p.geometry.axes[2].out)).set("EDGES", edges);
+    params.set("HEIGHTS", heights_of_segments(highest, row_count_of_lines(graph, node, p))).set("EDGES", edges);
     params.set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 64 : 0));
     const graph::Constant* scale = graph.constant(operand(node, kScale));
     const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
@@ -328,10 +348,12 @@ class QuantizedPlugin final : public OpPlugin {
         .scalar("segment", segment);
     bind_geometry(p.geometry, &arguments);
     bind_groups(p.groups, p.group_in, p.group_out, &arguments);
+    arguments.scalar("ldc", p.groups * p.group_out);
     const Dim rows = p.geometry.batch * p.geometry.axes[0].out * p.geometry.axes[1].out;
-    return context.launch(
-        std::move(kernel), arguments,
-        graph::max(rows * graph::ceildiv(p.geometry.axes[2].out, segment) * Dim(p.groups * panels), 1));
+    AIPU_RETURN_IF_ERROR(
+        context.launch(std::move(kernel), arguments,
+                       graph::max(rows * graph::ceildiv(p.geometry.axes[2].out, segment) * Dim(p.groups * panels), 1)));
+    return declare_strided_output(context, epilogue);
   }
 
   // Through the local memory of TECs; false: no tiling fits.
@@ -398,8 +420,12 @@ class QuantizedPlugin final : public OpPlugin {
                              .start = constant(start),
                              .factors = scale != nullptr ? constant(factors) : nullptr,
                              .zero = has_padding(p.geometry) ? p.x_zero : 0};
-    return launch_depthwise(context, p.geometry, lanes, sums, context.add_constant(constant(packed)), params,
-                            std::move(arguments));
+    const TensorRef taps = context.add_constant(constant(packed));
+    const StagedDepthwise staged = plan_staged_depthwise(
+        context.target(), p.geometry, lanes, {x_dtype, DType::kF32, graph.type(stored_value(context)).dtype});
+    return staged.segment > 0
+               ? launch_staged_depthwise(context, staged, p.geometry, lanes, sums, taps, params, std::move(arguments))
+               : launch_depthwise(context, p.geometry, lanes, sums, taps, params, std::move(arguments));
   }
 
   // Every tap of the kernel is outside the image for at most the first or the last of some consecutive pixels, and

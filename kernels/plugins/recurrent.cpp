@@ -1,8 +1,11 @@
 // LSTM, GRU, RNN: one launch per direction.
 #include <algorithm>
+#include <cstring>
+#include <span>
 
 #include <fmt/format.h>
 
+#include "kernels/dsl/stage_parameters.h"
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/parts/packing.h"
@@ -38,8 +41,47 @@ const Activation* find_activation(std::string_view name) {
 int gate_count(const Node& node) { return node.op == "LSTM" ? 4 : node.op == "GRU" ? 3 : 1; }
 
 // Rows of a register tile of `gates` vectors: accumulators, weights and one broadcast must fit the registers.
-int64_t greatest_rows(const tir::Target& target, int64_t gates) {
-  return std::clamp<int64_t>((target.vector_registers - gates - 1) / gates, 1, 6);
+// Of pairs there are words beside the weights.
+int64_t greatest_rows(const tir::Target& target, int64_t gates, bool pairs) {
+  return std::clamp<int64_t>((target.vector_registers - gates * (pairs ? 2 : 1) - 1) / gates, 1, 6);
+}
+
+// Whether weights are bfloat16 numbers, and are held as such: two steps of the depth in a word, which are numbers again
+// by a shift and a mask. Halves what a step reads.
+bool in_pairs(const SetupContext& context, graph::ValueId value, DType accumulator, int64_t depth) {
+  const graph::Constant* weights = context.graph().constant(value);
+  const bool may = weights != nullptr && weights->dtype() == DType::kF32 && accumulator == DType::kF32 &&
+                   depth % 2 == 0 && context.target().tec_count() == 0 && context.target().vector_registers >= 32;
+  if (!may) return false;
+  const std::span<const std::byte> bytes = weights->bytes();
+  for (size_t at = 0; at + sizeof(uint32_t) <= bytes.size(); at += sizeof(uint32_t)) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, bytes.data() + at, sizeof(bits));
+    if ((bits & 0xffff) != 0) return false;
+  }
+  return true;
+}
+
+// How operands go through local memory, where there is some: the rows of a register tile, and how much of the depth has
+// room in two buffers each for weights and rows of x, beside all of those rows of h. `depth` is that of x; no target
+// with local memory has pairs.
+struct LocalTiles {
+  int64_t rows = 0, piece = 0;  // piece 0: operands are read where they are
+};
+LocalTiles local_tiles(const tir::Target& target, int64_t gates, int64_t lanes, int64_t depth, int64_t width,
+                       int64_t bytes, int64_t x_bytes, bool pairs) {
+  constexpr int64_t kLeast = 16;          // below that a transfer's latency is more than what it saves
+  constexpr int64_t kAlignment = 3 * 64;  // of three arrays
+  // What asynchronous DMA can step over, from one gate's weights to the next one's.
+  constexpr int64_t kMostStrideBytes = 0xFFFFFF;
+  LocalTiles tiles{.rows = greatest_rows(target, gates, pairs)};
+  if (!dsl::has_staging(target) || std::max(depth, width) * width * bytes > kMostStrideBytes) return tiles;
+  for (int64_t rows = tiles.rows; rows > 0; --rows) {
+    const int64_t room = target.lsram_bytes() - kAlignment - rows * width * bytes;
+    const int64_t piece = room / (2 * (gates * lanes * bytes + rows * x_bytes)) / kLeast * kLeast;
+    if (piece >= kLeast) return {rows, piece};
+  }
+  return tiles;
 }
 
 class RecurrentPlugin final : public SingleOpPlugin {
@@ -80,8 +122,13 @@ class RecurrentPlugin final : public SingleOpPlugin {
     const auto gives = [&](size_t i) { return i < node.outputs.size() && node.outputs[i].valid(); };
 
     // One set of panels per direction and gate, a vector wide.
-    const auto packed = [&](size_t input, int64_t depth) {
-      return packed_operand(context, node.inputs[input], accumulator,
+    const bool w_pairs = in_pairs(context, node.inputs[1], accumulator, inputs),
+               r_pairs = in_pairs(context, node.inputs[2], accumulator, hidden);
+    const LocalTiles tiles = local_tiles(context.target(), gates, lanes, inputs, width, bytes,
+                                         static_cast<int64_t>(dtype_bytes(x.dtype)), w_pairs || r_pairs);
+    const DType w_type = w_pairs ? DType::kBF16 : accumulator, r_type = r_pairs ? DType::kBF16 : accumulator;
+    const auto packed = [&](size_t input, bool pairs, int64_t depth) {
+      return packed_operand(context, node.inputs[input], pairs ? DType::kBF16 : accumulator,
                             {.batches = directions * gates,
                              .depth = depth,
                              .columns = hidden,
@@ -90,10 +137,11 @@ class RecurrentPlugin final : public SingleOpPlugin {
                              .batch_stride = hidden * depth,
                              .column_stride = depth,
                              .inner_stride = 1,
-                             .outer_stride = 0});
+                             .outer_stride = 0,
+                             .pairs = pairs});
     };
-    AIPU_ASSIGN_OR_RETURN(const TensorRef w, packed(1, inputs));
-    AIPU_ASSIGN_OR_RETURN(const TensorRef r, packed(2, hidden));
+    AIPU_ASSIGN_OR_RETURN(const TensorRef w, packed(1, w_pairs, inputs));
+    AIPU_ASSIGN_OR_RETURN(const TensorRef r, packed(2, r_pairs, hidden));
     TensorRef bias;
     if (has(3)) {
       AIPU_ASSIGN_OR_RETURN(bias, packed_operand(context, node.inputs[3], accumulator,
@@ -132,7 +180,11 @@ class RecurrentPlugin final : public SingleOpPlugin {
       }
       dsl::TemplateParams params;
       params.set("KIND", node.op).set("GATES", gates).set("X", x.dtype).set("ACC", accumulator).set("VL", lanes);
-      params.set("MAX_ROWS", greatest_rows(context.target(), gates))
+      params.set("W", w_type).set("R", r_type).set("W_PAIRS", w_pairs).set("R_PAIRS", r_pairs);
+      params.set("MAX_ROWS", tiles.rows)
+          .set("STAGING", tiles.piece > 0 ? 2 : 0)
+          .set("PIECE", tiles.piece)
+          .set("WIDTH", width)
           .set("PREFETCH", static_cast<int64_t>(context.target().vector_bits >= 512 ? 32 : 0));
       // TECs write parts of the state that others read.
       params.set("__no_restrict__", true);
@@ -166,8 +218,8 @@ class RecurrentPlugin final : public SingleOpPlugin {
       const Dim y_offset = (batch_first ? dir * h : dir * batches * h) * element;
       KernelArguments arguments;
       arguments.pointer("x", context.value(node.inputs[0]))
-          .pointer("w", w, dir * Dim(gates * inputs * width * bytes))
-          .pointer("r", r, dir * Dim(gates * hidden * width * bytes))
+          .pointer("w", w, dir * Dim(gates * inputs * width * static_cast<int64_t>(dtype_bytes(w_type))))
+          .pointer("r", r, dir * Dim(gates * hidden * width * static_cast<int64_t>(dtype_bytes(r_type))))
           .pointer("bias", bias, dir * Dim(2 * gates * width * bytes));
       if (has(4)) arguments.pointer("lengths[0]", context.value(node.inputs[4]));
       if (has(5)) arguments.pointer("initial.h[0]", context.value(node.inputs[5]), state_offset);
@@ -183,12 +235,13 @@ class RecurrentPlugin final : public SingleOpPlugin {
       arguments.record("x_strides", {{"time", batch_first ? Dim(1) : batches}, {"batch", batch_first ? steps : Dim(1)}})
           .record("y_strides", {{"time", batch_first ? row : row * batches}, {"batch", batch_first ? steps * row : h}})
           .scalar("state_batch", batch_first ? row : h);
-      // Below about 2 us of work per step, waiting for each other costs more than sharing it out saves.
-      constexpr int64_t kShareFrom = 200'000;
+      // Below about 2 us of work per step, waiting for each other costs more than sharing it out saves; an NPU's
+      // barrier takes no longer than a few vectors.
+      const int64_t share_from = tiles.piece > 0 ? 4'000 : 200'000;
       const Dim per_step = batches * Dim(gates * hidden * hidden);
       AIPU_RETURN_IF_ERROR(
           context.launch(std::move(kernel), arguments,
-                         graph::select(graph::lt(per_step, kShareFrom), 1, std::max<int64_t>(blocks, 1))));
+                         graph::select(graph::lt(per_step, share_from), 1, std::max<int64_t>(blocks, 1))));
     }
     return {};
   }

@@ -113,6 +113,7 @@ TreeNodePtr copy_of(const TreeNode& node) {
     copy->conditions = block->conditions;
     copy->init = block->init;
     copy->body = block->body;
+    copy->annotations = block->annotations;
     return copy;
   }
   const auto& loop = static_cast<const LoopNode&>(node);
@@ -121,6 +122,7 @@ TreeNodePtr copy_of(const TreeNode& node) {
   copy->extent = loop.extent;
   copy->kind = loop.kind;
   copy->thread = loop.thread;
+  copy->annotations = loop.annotations;
   for (const TreeNodePtr& child : loop.body) append(copy.get(), copy_of(*child));
   return copy;
 }
@@ -152,6 +154,7 @@ class AccessFinder {
                    [&](const If& n) {
                      read(n.condition);
                      visit(n.then_body);
+                     visit(n.else_body);
                    },
                    [&](const Store& n) {
                      read(n.value);
@@ -223,7 +226,8 @@ Stmt rewrite_values(const Stmt& stmt, const Change& change) {
                                                rewrite_values(n.body, change)});
                         },
                         [&](const If& n) -> Stmt {
-                          return make_stmt(If{changed(n.condition), rewrite_values(n.then_body, change)});
+                          return make_stmt(If{changed(n.condition), rewrite_values(n.then_body, change),
+                                              rewrite_values(n.else_body, change)});
                         },
                         [&](const Store& n) -> Stmt {
                           std::vector<Expr> indices;
@@ -335,11 +339,17 @@ std::string kind_text(const LoopNode& loop) {
   return "range";
 }
 
+std::string notes_text(const TreeNode& node, const std::string& pad) {
+  std::string text;
+  for (const auto& [key, value] : node.annotations) text += fmt::format("{}# {}: {}\n", pad, key, to_text(value));
+  return text;
+}
+
 std::string text_of(const TreeNode& node, int indent) {
   const std::string pad(static_cast<size_t>(indent) * 4, ' ');
   if (const auto* block = dynamic_cast<const BlockNode*>(&node)) {
     const std::string inner = pad + "    ";
-    std::string text = fmt::format("{}with block(\"{}\"):\n", pad, block->name);
+    std::string text = notes_text(node, pad) + fmt::format("{}with block(\"{}\"):\n", pad, block->name);
     for (const Expr& condition : block->conditions) text += fmt::format("{}where({})\n", inner, to_text(condition));
     for (const BlockAxis& axis : block->axes) {
       text += fmt::format("{}{} = axis.{}({}, {})\n", inner, to_text(axis.var),
@@ -352,7 +362,8 @@ std::string text_of(const TreeNode& node, int indent) {
   const auto& loop = static_cast<const LoopNode&>(node);
   std::string text;
   if (!loop.is_root())
-    text = fmt::format("{}for {} in {}({}):\n", pad, loop.name(), kind_text(loop), to_text(loop.extent));
+    text = notes_text(node, pad) +
+           fmt::format("{}for {} in {}({}):\n", pad, loop.name(), kind_text(loop), to_text(loop.extent));
   for (const TreeNodePtr& child : loop.body) text += text_of(*child, loop.is_root() ? indent : indent + 1);
   return text;
 }

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/te/nest.h"
@@ -27,6 +28,7 @@ struct TreeNode : std::enable_shared_from_this<TreeNode> {
   virtual ~TreeNode() = default;
 
   LoopNode* parent = nullptr;
+  std::vector<std::pair<std::string, Expr>> annotations;  // notes of the user, which the text shows
 };
 using TreeNodePtr = std::shared_ptr<TreeNode>;
 
@@ -63,6 +65,7 @@ using BlockNodePtr = std::shared_ptr<BlockNode>;
 struct LocalBuffer {
   Tensor tensor;
   std::string scope;
+  std::vector<Alignment> alignment = {};  // of the dimensions' strides; empty: compact
 };
 
 struct BlockFunction {
@@ -126,6 +129,11 @@ std::vector<Range> region_of(const BlockFunction& function, const std::vector<Bl
 // The unscheduled function of what computes the parameters: a block per operation, named after it. Errors: scans and
 // statements of one's own.
 Result<BlockFunction> block_function(const std::vector<Parameter>& params, std::string name);
+
+// What a reduction's results start from becomes a block of its own, in front of loop `first` of those around the block;
+// without `first` in front of the outermost that a reduction axis comes from. Null where it cannot stand there: nothing
+// has changed then.
+BlockNodePtr separate_init(BlockNode* block, std::optional<size_t> first = std::nullopt);
 
 // Loop nests for to_tir: blocks become guarded statements, memory is as large as what is touched of it.
 Function lower_blocks(const BlockFunction& function);

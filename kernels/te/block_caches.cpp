@@ -230,4 +230,22 @@ Status BlockSchedule::set_scope(const BlockNodePtr& block, size_t index, const s
       str_cat("set_scope: '", tensor.name(), "' is a parameter, which lies where the caller put it"));
 }
 
+Status BlockSchedule::storage_align(const BlockNodePtr& block, size_t index, int axis, int64_t factor, int64_t offset) {
+  AIPU_ASSIGN_OR_RETURN(const Tensor tensor, nth_tensor("storage_align", *block, index, true));
+  const auto refused = [&](const auto&... why) {
+    return invalid_argument(str_cat("storage_align: '", tensor.name(), "' ", why...));
+  };
+  const auto rank = static_cast<int>(tensor.shape().size());
+  const int dimension = axis < 0 ? axis + rank : axis;
+  if (dimension < 0 || dimension >= rank) return refused("has no dimension ", axis);
+  if (factor < 1) return refused("needs a factor of at least 1, not ", factor);
+  for (LocalBuffer& buffer : function_.buffers) {
+    if (buffer.tensor != tensor) continue;
+    buffer.alignment.resize(static_cast<size_t>(rank));
+    buffer.alignment[static_cast<size_t>(dimension)] = {factor, offset};
+    return {};
+  }
+  return refused("is a parameter, which lies as the caller laid it out");
+}
+
 }  // namespace aipu::te

@@ -211,6 +211,28 @@ Status BlockSchedule::annotate(const LoopNodePtr& loop, LoopKind kind) {
   return {};
 }
 
+Result<LoopNodePtr> BlockSchedule::add_unit_loop(const TreeNodePtr& node) {
+  AIPU_RETURN_IF_ERROR(check_present("add_unit_loop", *node));
+  const LoopNodePtr loop = make_loop("u", make_int(1));
+  replace(*node, loop);
+  append(loop.get(), node);
+  return loop;
+}
+
+Status BlockSchedule::note(const TreeNodePtr& node, const std::string& key, Expr value) {
+  AIPU_RETURN_IF_ERROR(check_present("annotate", *node));
+  std::erase_if(node->annotations, [&](const auto& pair) { return pair.first == key; });
+  node->annotations.emplace_back(key, std::move(value));
+  return {};
+}
+
+Status BlockSchedule::remove_note(const TreeNodePtr& node, const std::string& key) {
+  AIPU_RETURN_IF_ERROR(check_present("unannotate", *node));
+  if (std::erase_if(node->annotations, [&](const auto& pair) { return pair.first == key; }) == 0)
+    return invalid_argument(str_cat("unannotate: there is no annotation '", key, "'"));
+  return {};
+}
+
 Status BlockSchedule::bind(const LoopNodePtr& loop, const std::string& thread_tag) {
   AIPU_RETURN_IF_ERROR(check_present("bind", *loop));
   if (!thread_kind(thread_tag)) return invalid_argument(str_cat("bind: unknown thread tag '", thread_tag, "'"));

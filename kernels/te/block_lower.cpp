@@ -18,19 +18,19 @@ class ReductionSplitter {
  public:
   explicit ReductionSplitter(BlockNode* block) : block_(*block), around_(loops_around(*block)) {}
 
-  // In front of the outermost loop that a reduction axis comes from; where data axes come from that loop too, the init
-  // stays where it is, under the condition that this is the first point.
-  void run() {
+  size_t outermost() const {
     size_t first = around_.size();
     for (size_t i = around_.size(); i-- > 0;) {
       if (feeds(*around_[i], IterKind::kCommReduce)) first = i;
     }
+    return first;
+  }
+
+  // Null where it cannot stand there.
+  BlockNodePtr before(size_t first) {
+    if (first > outermost() || !can_stand_before(first)) return nullptr;
     Stmt init = std::move(block_.init);
     block_.init = nullptr;
-    if (!can_stand_before(first)) {
-      block_.body = sequence({make_stmt(If{at_first_point(), std::move(init)}), block_.body});
-      return;
-    }
     auto node = std::make_shared<BlockNode>();
     node->name = block_.name + "_init";
     node->body = std::move(init);
@@ -56,6 +56,14 @@ class ReductionSplitter {
     substitute_below(nest, own);
     TreeNode& place = first < around_.size() ? static_cast<TreeNode&>(*around_[first]) : block_;
     insert(place.parent, index_in_parent(place), std::move(nest));
+    return node;
+  }
+
+  // Where data axes come from a reduction's loop too, the init stays where it is, under the condition that this is the
+  // first point.
+  void at_first() {
+    block_.body = sequence({make_stmt(If{at_first_point(), std::move(block_.init)}), block_.body});
+    block_.init = nullptr;
   }
 
  private:
@@ -107,7 +115,7 @@ class BlockWriter {
 
   Function run() {
     for (const BlockNodePtr& block : blocks_below(*function_.root)) {
-      if (block->init) ReductionSplitter(block.get()).run();
+      if (block->init && !separate_init(block.get())) ReductionSplitter(block.get()).at_first();
     }
     place_memory();
     return {function_.name, function_.params, statements(*function_.root)};
@@ -148,12 +156,8 @@ class BlockWriter {
       const auto found = memory_.find({&loop, i});
       if (found == memory_.end()) continue;
       for (const Memory& m : found->second)
-        all = make_stmt(Realize{m.buffer->tensor.op,
-                                in_values(m.region),
-                                m.buffer->scope,
-                                {},
-                                std::move(all),
-                                m.buffer->tensor.value_index});
+        all = make_stmt(Realize{m.buffer->tensor.op, in_values(m.region), m.buffer->scope, m.buffer->alignment,
+                                std::move(all), m.buffer->tensor.value_index});
     }
     return all;
   }
@@ -203,7 +207,8 @@ class BlockWriter {
             [&](const If& n) -> Stmt {
               const Expr condition = analyzer.simplify_value(n.condition);
               if (as_int(condition) == 1) return simplified(n.then_body, analyzer);
-              return make_stmt(If{condition, simplified(n.then_body, analyzer)});
+              return make_stmt(If{condition, simplified(n.then_body, analyzer),
+                                  n.else_body ? simplified(n.else_body, analyzer) : nullptr});
             },
             [&](const Store& n) -> Stmt {
               std::vector<Expr> indices;
@@ -229,6 +234,11 @@ class BlockWriter {
 };
 
 }  // namespace
+
+BlockNodePtr separate_init(BlockNode* block, std::optional<size_t> first) {
+  ReductionSplitter splitter(block);
+  return splitter.before(first.value_or(splitter.outermost()));
+}
 
 Function lower_blocks(const BlockFunction& function) { return BlockWriter(function).run(); }
 

@@ -76,6 +76,19 @@ std::vector<BlockNodePtr> BlockSchedule::get_consumers(const BlockNodePtr& block
   return found;
 }
 
+std::vector<BlockNodePtr> BlockSchedule::get_child_blocks(const LoopNode* loop) const {
+  return blocks_below(loop == nullptr ? *function_.root : *loop);
+}
+
+std::vector<BlockNodePtr> BlockSchedule::get_output_blocks() const {
+  std::vector<BlockNodePtr> blocks = blocks_below(*function_.root);
+  std::erase_if(blocks, [&](const BlockNodePtr& block) {
+    const std::vector<Tensor> written = tensors_written_by(*block);
+    return std::all_of(written.begin(), written.end(), [&](const Tensor& tensor) { return is_local(tensor); });
+  });
+  return blocks;
+}
+
 // A block whose points may be computed again and elsewhere: nobody else writes its results, it does not need what was
 // in them, what it reads is not overwritten behind it, and nobody reads before it what it overwrites.
 Status BlockSchedule::check_movable(std::string_view primitive, const BlockNode& block) const {

@@ -18,6 +18,8 @@ class BlockSchedule {
   Result<std::vector<LoopNodePtr>> get_loops(const BlockNodePtr& block) const;  // outermost first
   std::vector<BlockNodePtr> get_producers(const BlockNodePtr& block) const;
   std::vector<BlockNodePtr> get_consumers(const BlockNodePtr& block) const;
+  std::vector<BlockNodePtr> get_child_blocks(const LoopNode* loop) const;  // null: of the function
+  std::vector<BlockNodePtr> get_output_blocks() const;                     // that write parameters
 
   // Loops (block_loops.cpp). Of `factors` one may be null: what is left, rounded up. Where they do not make the extent
   // exactly, a condition keeps the blocks below within it, unless `guard` is false.
@@ -25,6 +27,17 @@ class BlockSchedule {
   Result<LoopNodePtr> fuse(const std::vector<LoopNodePtr>& loops);
   Status reorder(const std::vector<LoopNodePtr>& order);
   Status annotate(const LoopNodePtr& loop, LoopKind kind);  // kParallel, kVectorized, kUnrolled
+  // A loop that is run once, around a loop or a block.
+  Result<LoopNodePtr> add_unit_loop(const TreeNodePtr& node);
+  // Notes on a loop or a block, which nothing here reads.
+  Status note(const TreeNodePtr& node, const std::string& key, Expr value);
+  Status remove_note(const TreeNodePtr& node, const std::string& key);
+
+  // Reductions (block_reductions.cpp). What the results start from as a block of its own, in front of the loop.
+  Result<BlockNodePtr> decompose_reduction(const BlockNodePtr& block, const LoopNodePtr& loop);
+  // The iterations of a reduction loop get results of their own, in a new buffer with one dimension more, at
+  // `factor_axis`; the block reduces over these then, in loops of its own. The new block.
+  Result<BlockNodePtr> rfactor(const LoopNodePtr& loop, int factor_axis);
   Status bind(const LoopNodePtr& loop, const std::string& thread_tag);
 
   // Copies (block_caches.cpp). The index counts the tensors that the block reads (writes), in order of first use.
@@ -37,6 +50,8 @@ class BlockSchedule {
   Result<BlockNodePtr> write_at(const LoopNodePtr& loop, const BlockNodePtr& block, size_t index,
                                 const std::string& scope);
   Status set_scope(const BlockNodePtr& block, size_t index, const std::string& scope);
+  // The stride of a dimension of a local buffer that the block writes leaves the rest `offset`.
+  Status storage_align(const BlockNodePtr& block, size_t index, int axis, int64_t factor, int64_t offset);
 
   // Places (block_moves.cpp). A producer goes before its first consumer inside the loop, a consumer behind its last
   // producer there, for the region that the others need (make).

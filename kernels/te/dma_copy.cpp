@@ -40,6 +40,7 @@ class DmaCopy {
     analyzer_.bind(loop.var, {make_int(0, loop.var->type), loop.extent});
     const Stmt* body = &loop.body;
     while (const If* branch = (*body)->as<If>()) {
+      if (branch->else_body) return nullptr;
       split_conditions(branch->condition);
       body = &branch->then_body;
     }

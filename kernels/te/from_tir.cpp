@@ -219,7 +219,7 @@ class FromTir {
   static void find_init(BlockNode* block) {
     const Seq* seq = block->body->as<Seq>();
     const If* first = seq == nullptr ? nullptr : seq->body.front()->as<If>();
-    if (first == nullptr || !block->has_reduction_axis()) return;
+    if (first == nullptr || first->else_body || !block->has_reduction_axis()) return;
     std::set<const ExprNode*> open;
     for (const BlockAxis& axis : block->axes) {
       if (axis.kind == IterKind::kCommReduce) open.insert(axis.var.get());

@@ -4,6 +4,7 @@
 #include <functional>
 #include <set>
 
+#include "kernels/te/double_buffer.h"
 #include "kernels/te/print.h"
 #include "kernels/te/visit.h"
 
@@ -43,15 +44,25 @@ class Writer {
 
   // The producer's nest, then `body`, with memory for what is produced.
   Stmt before(const Nest& producer, Stmt body) {
-    Stmt both = realized(producer, sequence({nest(producer), std::move(body)}));
+    Stmt filling = nest(producer);
+    if (producer.stage->double_buffer && !has_own_memory(producer))
+      fail(str_cat("double_buffer: '", producer.stage->op->name, "' lies in memory that is given"));
+    if (producer.stage->double_buffer && filling)
+      filling = make_stmt(Pragma{std::string(kDoubleBufferScope), nullptr, std::move(filling)});
+    Stmt both = realized(producer, sequence({std::move(filling), std::move(body)}));
     for (const Nest* scan : begun_by(producer)) both = realized_whole(*scan, std::move(both));
     return both;
   }
 
-  Stmt realized(const Nest& n, Stmt body) {
+  // Neither that of the caller nor that of a scan, which begins with its init.
+  bool has_own_memory(const Nest& n) const {
     bool aliased = true;
     for (int v = 0; v < n.stage->op->output_count(); ++v) aliased &= aliases_.contains({n.stage->op.get(), v});
-    if (aliased || given_.contains(n.stage.get()) || n.stage->op->scan() != nullptr) return body;
+    return !aliased && !given_.contains(n.stage.get()) && n.stage->op->scan() == nullptr;
+  }
+
+  Stmt realized(const Nest& n, Stmt body) {
+    if (!has_own_memory(n)) return body;
     if (n.stage->op->external() != nullptr) return realized_whole(n, std::move(body));
     return realize_all(n.stage->op, n.region, n.stage->scope, alignment_of(*n.stage), std::move(body));
   }
@@ -269,6 +280,9 @@ class Writer {
       const bool shared_out = kind == LoopKind::kParallel || is_shared_out(n, loop, attributes.bind_thread);
       body = make_stmt(For{var, loop.extent, kind, attributes.bind_thread, shared_out, std::move(body)});
     }
+    for (const auto& [tensor, offset] : attributes.prefetch) {
+      if (var->as<Var>() != nullptr) body = make_stmt(Pragma{std::string(kPrefetchScope), offset, std::move(body)});
+    }
     for (const auto& [key, value] : attributes.pragmas) {
       if (key == "debug_skip_region") body = make_stmt(Seq{});
       body = make_stmt(Pragma{key, value, std::move(body)});
@@ -477,7 +491,7 @@ Status check_params(const Schedule& schedule, const std::vector<Parameter>& para
 }  // namespace
 
 Result<Function> lower_schedule(const Schedule& schedule, std::vector<Parameter> params, std::string name,
-                                bool shared_by_threads) {
+                                bool shared_by_threads, Purpose purpose) {
   AIPU_RETURN_IF_ERROR(check_params(schedule, params));
   std::vector<OperationPtr> whole;
   std::set<const Stage*> given;
@@ -492,6 +506,9 @@ Result<Function> lower_schedule(const Schedule& schedule, std::vector<Parameter>
   AIPU_ASSIGN_OR_RETURN(auto nests,
                         infer_bounds(schedule, whole, shared_by_threads ? Threads::kBlocks : Threads::kLoops));
   AIPU_ASSIGN_OR_RETURN(Stmt body, Writer(schedule, std::move(nests), std::move(given), params).run());
+  if (purpose == Purpose::kRun && !shared_by_threads) {
+    AIPU_ASSIGN_OR_RETURN(body, inject_double_buffers(body));
+  }
   return Function{std::move(name), std::move(params), std::move(body), shared_by_threads};
 }
 

@@ -33,8 +33,12 @@ Result<Tensorized> tensorize(const Nest& nest, size_t at, const TensorIntrin& in
 Result<Tensorized> bind_call(const Nest& nest, const Schedule& schedule, Analyzer* analyzer,
                              const std::function<Expr(const Tensor&, size_t dimension)>& stride);
 
+// What is lowered beside the loops. kRun: double buffers get their halves, but on a device, whose threads fill memory
+// together; kShown: pragmas say where there are any.
+enum class Purpose : uint8_t { kRun, kShown };
+
 // `params` in the caller's order. What is neither a parameter nor inlined is computed into memory of its own.
 Result<Function> lower_schedule(const Schedule& schedule, std::vector<Parameter> params, std::string name,
-                                bool shared_by_threads = false);
+                                bool shared_by_threads = false, Purpose purpose = Purpose::kRun);
 
 }  // namespace aipu::te

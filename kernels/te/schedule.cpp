@@ -340,7 +340,7 @@ IterVarPtr current_leaf(const std::vector<Relation>& relations, IterVarPtr axis)
   return axis;
 }
 
-std::shared_ptr<Schedule> Schedule::normalized() const {
+std::shared_ptr<Schedule> Schedule::copy() const {
   auto copy = std::make_shared<Schedule>(*this);
   std::map<const Stage*, StagePtr> copies;
   for (auto* list : {&copy->stages, &copy->groups}) {
@@ -357,8 +357,23 @@ std::shared_ptr<Schedule> Schedule::normalized() const {
     };
     stage->attach_stage = now(before->attach_stage);
     stage->group = now(before->group);
-    if (stage->attach == Attach::kAt && stage->attach_stage.lock())
-      stage->attach_ivar = current_leaf(stage->attach_stage.lock()->relations, stage->attach_ivar);
+  }
+  return copy;
+}
+
+void Schedule::adopt(const StagePtr& stage) {
+  stage_of_[stage->op.get()] = stage;
+  stage_of_[stage->origin_op.get()] = stage;
+  (stage->is_group ? groups : stages).push_back(stage);
+}
+
+std::shared_ptr<Schedule> Schedule::normalized() const {
+  std::shared_ptr<Schedule> copy = this->copy();
+  for (auto* list : {&copy->stages, &copy->groups}) {
+    for (const StagePtr& stage : *list) {
+      if (stage->attach == Attach::kAt && stage->attach_stage.lock())
+        stage->attach_ivar = current_leaf(stage->attach_stage.lock()->relations, stage->attach_ivar);
+    }
   }
   const bool inlines = std::any_of(copy->stages.begin(), copy->stages.end(),
                                    [](const StagePtr& stage) { return stage->attach == Attach::kInline; });

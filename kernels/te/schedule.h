@@ -78,9 +78,8 @@ class Stage {
   Status storage_align(const IterVarPtr& axis, int64_t factor, int64_t offset);
   Status prefetch(const Tensor& tensor, const IterVarPtr& axis, Expr offset);
   Status set_env_threads(const std::vector<IterVarPtr>& threads);
-  // Hints: what they ask for is done by copies that run beside the loop, which we do not have.
   Status set_double_buffer();
-  Status set_rolling_buffer();
+  Status set_rolling_buffer();  // a hint: what an iteration needs is computed anew
   Status compute_at(const StagePtr& parent, const IterVarPtr& axis);
   Status compute_inline();
   Status compute_root();
@@ -119,6 +118,9 @@ class Schedule {
 
   // A copy with stages of its own, in which inlining is done and attachments name present loops.
   std::shared_ptr<Schedule> normalized() const;
+  std::shared_ptr<Schedule> copy() const;  // with stages of its own
+  // Takes in a stage that was made elsewhere, or a group; `find` knows it by its operations.
+  void adopt(const StagePtr& stage);
 
   // The bodies of the computes that are not inlined, with those that are in them. Reads go to present operations.
   std::map<const Stage*, std::vector<Expr>> bodies() const;
@@ -129,6 +131,11 @@ class Schedule {
   Result<Tensor> cache_read(const Tensor& tensor, const std::string& scope, const std::vector<OperationPtr>& readers);
   Result<std::vector<Tensor>> cache_write(const std::vector<Tensor>& tensors, const std::string& scope);
   Result<std::vector<Tensor>> rfactor(const Tensor& tensor, const IterVarPtr& axis, int factor_axis);
+
+  // Another place for the elements of a tensor: the element at `from` (variables) lies at `to`. `axis` are the new
+  // axes, `inverse` the old indices in terms of them. The loops of a compute go over the new axes (layouts.cpp).
+  Status transform_layout(const StagePtr& stage, const std::vector<Expr>& from, const std::vector<Expr>& to,
+                          const std::vector<IterVarPtr>& axis, const std::vector<Expr>& inverse);
 
   // A stage that moves all between `inputs` and `outputs` together (groups.cpp).
   Result<StagePtr> create_group(const std::vector<OperationPtr>& outputs, const std::vector<OperationPtr>& inputs,

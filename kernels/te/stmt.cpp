@@ -117,7 +117,12 @@ std::string to_text(const Stmt& stmt, int indent) {
   return std::visit(Overloaded{
                         [&](const For& n) { return pad + loop_text(n) + "\n" + to_text(n.body, indent + 1); },
                         [&](const If& n) {
-                          return pad + fmt::format("if {}:\n", to_text(n.condition)) + to_text(n.then_body, indent + 1);
+                          const std::string text =
+                              pad + fmt::format("if {}:\n", to_text(n.condition)) + to_text(n.then_body, indent + 1);
+                          return n.else_body ? text + pad + "else:\n" + to_text(n.else_body, indent + 1) : text;
+                        },
+                        [&](const While& n) {
+                          return pad + fmt::format("while {}:\n", to_text(n.condition)) + to_text(n.body, indent + 1);
                         },
                         [&](const Store& n) {
                           return pad + fmt::format("{}[{}] = {}\n", n.tensor.name(),
@@ -162,7 +167,7 @@ bool has_packed_call(const Stmt& stmt) {
   return std::visit(Overloaded{
                         [](const Store& n) { return calls_by_name(n.value); },
                         [](const PackedCall&) { return true; },
-                        [](const If& n) { return has_packed_call(n.then_body); },
+                        [](const If& n) { return has_packed_call(n.then_body) || has_packed_call(n.else_body); },
                         [](const Seq& n) { return std::any_of(n.body.begin(), n.body.end(), has_packed_call); },
                         [](const auto& n) { return has_packed_call(n.body); },
                     },
@@ -244,7 +249,8 @@ class BufferBinder {
   Stmt bind(const For& n) {
     return make_stmt(For{n.var, (*this)(n.extent), n.kind, n.thread, n.shared_out, (*this)(n.body)});
   }
-  Stmt bind(const If& n) { return make_stmt(If{(*this)(n.condition), (*this)(n.then_body)}); }
+  Stmt bind(const If& n) { return make_stmt(If{(*this)(n.condition), (*this)(n.then_body), (*this)(n.else_body)}); }
+  Stmt bind(const While& n) { return make_stmt(While{(*this)(n.condition), (*this)(n.body)}); }
   Stmt bind(const Store& n) {
     const auto target = targets_.find({n.tensor.op.get(), n.tensor.value_index});
     if (target == targets_.end()) return make_stmt(Store{n.tensor, all(n.indices), (*this)(n.value)});
@@ -306,6 +312,11 @@ class UsedTensors {
   void look(const If& n) {
     visit(n.condition);
     visit(n.then_body);
+    visit(n.else_body);
+  }
+  void look(const While& n) {
+    visit(n.condition);
+    visit(n.body);
   }
   void look(const Store& n) {
     use(n.tensor);
@@ -337,6 +348,12 @@ Stmt bind_buffers(const Stmt& stmt, const BufferTargets& targets, const Substitu
 
 Expr bind_buffers(const Expr& expr, const BufferTargets& targets, const Substitution& values) {
   return BufferBinder(targets, values)(expr);
+}
+
+std::vector<Tensor> tensors_used(const Stmt& stmt) {
+  UsedTensors used;
+  used.visit(stmt);
+  return std::move(used.found);
 }
 
 Function outline(std::string name, const Stmt& body, const std::vector<Parameter>& known) {

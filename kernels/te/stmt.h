@@ -28,6 +28,12 @@ struct For {
 struct If {
   Expr condition;
   Stmt then_body;
+  Stmt else_body = nullptr;  // may be null
+};
+// The condition is asked before each iteration; it may read what the body stores.
+struct While {
+  Expr condition;
+  Stmt body;
 };
 struct Store {
   Tensor tensor;
@@ -88,7 +94,7 @@ struct PackedCall {
 };
 
 struct StmtNode {
-  const std::variant<For, If, Store, Let, Realize, Seq, Pragma, PackedCall> node;
+  const std::variant<For, If, Store, Let, Realize, Seq, Pragma, PackedCall, While> node;
 
   template <typename T>
   const T* as() const {
@@ -142,6 +148,9 @@ struct Function {
   bool shared_by_threads = false;
 };
 std::string to_text(const Function& function);
+
+// The tensors that a statement reads or writes and does not make.
+std::vector<Tensor> tensors_used(const Stmt& stmt);
 
 // A part of a function's body as a function of its own. Its parameters are the tensors that it uses, out of `known`.
 Function outline(std::string name, const Stmt& body, const std::vector<Parameter>& known);

@@ -30,17 +30,19 @@ inline std::string identifier(std::string_view name) {
 }
 
 inline bool has_parallel(const Stmt& stmt) {
-  return std::visit(Overloaded{
-                        [](const For& n) { return n.shared_out || has_parallel(n.body); },
-                        [](const If& n) { return has_parallel(n.then_body); },
-                        [](const Store&) { return false; },
-                        [](const Let& n) { return has_parallel(n.body); },
-                        [](const Realize& n) { return has_parallel(n.body); },
-                        [](const Seq& n) { return std::any_of(n.body.begin(), n.body.end(), has_parallel); },
-                        [](const Pragma& n) { return has_parallel(n.body); },
-                        [](const PackedCall&) { return false; },
-                    },
-                    stmt->node);
+  return std::visit(
+      Overloaded{
+          [](const For& n) { return n.shared_out || has_parallel(n.body); },
+          [](const If& n) { return has_parallel(n.then_body) || (n.else_body && has_parallel(n.else_body)); },
+          [](const While& n) { return has_parallel(n.body); },
+          [](const Store&) { return false; },
+          [](const Let& n) { return has_parallel(n.body); },
+          [](const Realize& n) { return has_parallel(n.body); },
+          [](const Seq& n) { return std::any_of(n.body.begin(), n.body.end(), has_parallel); },
+          [](const Pragma& n) { return has_parallel(n.body); },
+          [](const PackedCall&) { return false; },
+      },
+      stmt->node);
 }
 
 // Where the elements of a tensor lie.
@@ -218,8 +220,17 @@ class Converter {
                      ends_with_barrier_ = false;
                    },
                    [&](const If& n) {
-                     fail(internal_error(str_cat("a parallel loop under a guard: ", to_text(n.condition))));
+                     if (!tensors_read(n.condition).empty())
+                       fail(unsupported(str_cat("a parallel loop under a condition on data: ", to_text(n.condition))));
+                     const tir::Expr condition = convert_(n.condition);  // the same for all
+                     std::vector<tir::Stmt> chosen, other;
+                     on_all(n.then_body, &chosen);
+                     if (n.else_body) on_all(n.else_body, &other);
+                     out->push_back(tir::make_stmt(tir::If{condition, tir::block(std::move(chosen)),
+                                                           n.else_body ? tir::block(std::move(other)) : nullptr}));
+                     ends_with_barrier_ = false;
                    },
+                   [&](const While&) { fail(unsupported("a parallel loop inside of a while loop")); },
                    [&](const Store&) {},
                    [&](const Let&) { fail(internal_error("a parallel loop under a temporary")); },
                    [&](const Realize& n) {
@@ -325,46 +336,59 @@ class Converter {
   }
 
   virtual void on_one(const Stmt& stmt, std::vector<tir::Stmt>* out) {
-    std::visit(Overloaded{
-                   [&](const For& n) {
-                     if (copies(n, out) || vectors(n, out)) return;
-                     if (const auto parts = split_padding(n, &analyzer_)) return on_one(*parts, out);
-                     out->push_back(hoist_broadcasts(
-                         plain_loop(n, [&](std::vector<tir::Stmt>* inside) { on_one(n.body, inside); })));
-                   },
-                   [&](const If& n) {
-                     std::vector<tir::Stmt> body;
-                     const tir::Expr condition = convert_(n.condition);
-                     on_one(n.then_body, &body);
-                     out->push_back(tir::make_stmt(tir::If{condition, tir::block(std::move(body)), nullptr}));
-                   },
-                   [&](const Store& n) {
-                     if (const TensorMemory* buffer = buffer_of(n.tensor)) {
-                       tir::Expr index = flat_index(*buffer, n.indices);
-                       out->push_back(tir::make_stmt(tir::Store{buffer->pointer, index, convert_(value_to_store(n))}));
-                     }
-                   },
-                   [&](const Let& n) {
-                     const tir::VarPtr var = make_variable(n.var->as<Var>()->name, n.var->type);
-                     tir::Expr value = convert_(n.value);
-                     variables_[n.var.get()] = var;
-                     std::vector<tir::Stmt> body = {tir::make_stmt(tir::Define{var, value})};
-                     on_one(n.body, &body);
-                     out->push_back(tir::block(std::move(body)));
-                   },
-                   [&](const Realize& n) {
-                     std::vector<tir::Stmt> body;
-                     realize(n, false, &body);
-                     on_one(n.body, &body);
-                     out->push_back(tir::block(std::move(body)));
-                   },
-                   [&](const Seq& n) {
-                     for (const Stmt& child : n.body) on_one(child, out);
-                   },
-                   [&](const Pragma& n) { on_one(n.body, out); },
-                   [&](const PackedCall& n) { refuse(n); },
-               },
-               stmt->node);
+    std::visit(
+        Overloaded{
+            [&](const For& n) {
+              if (copies(n, out) || vectors(n, out)) return;
+              if (const auto parts = split_padding(n, &analyzer_)) return on_one(*parts, out);
+              out->push_back(
+                  hoist_broadcasts(plain_loop(n, [&](std::vector<tir::Stmt>* inside) { on_one(n.body, inside); })));
+            },
+            [&](const If& n) {
+              std::vector<tir::Stmt> body;
+              const tir::Expr condition = convert_(n.condition);
+              on_one(n.then_body, &body);
+              tir::Stmt otherwise;
+              if (n.else_body) {
+                std::vector<tir::Stmt> rest;
+                on_one(n.else_body, &rest);
+                otherwise = tir::block(std::move(rest));
+              }
+              out->push_back(tir::make_stmt(tir::If{condition, tir::block(std::move(body)), std::move(otherwise)}));
+            },
+            [&](const While& n) {
+              std::vector<tir::Stmt> body;
+              const tir::Expr condition = convert_(n.condition);
+              on_one(n.body, &body);
+              out->push_back(tir::make_stmt(tir::While{condition, tir::block(std::move(body))}));
+            },
+            [&](const Store& n) {
+              if (const TensorMemory* buffer = buffer_of(n.tensor)) {
+                tir::Expr index = flat_index(*buffer, n.indices);
+                out->push_back(tir::make_stmt(tir::Store{buffer->pointer, index, convert_(value_to_store(n))}));
+              }
+            },
+            [&](const Let& n) {
+              const tir::VarPtr var = make_variable(n.var->as<Var>()->name, n.var->type);
+              tir::Expr value = convert_(n.value);
+              variables_[n.var.get()] = var;
+              std::vector<tir::Stmt> body = {tir::make_stmt(tir::Define{var, value})};
+              on_one(n.body, &body);
+              out->push_back(tir::block(std::move(body)));
+            },
+            [&](const Realize& n) {
+              std::vector<tir::Stmt> body;
+              realize(n, false, &body);
+              on_one(n.body, &body);
+              out->push_back(tir::block(std::move(body)));
+            },
+            [&](const Seq& n) {
+              for (const Stmt& child : n.body) on_one(child, out);
+            },
+            [&](const Pragma& n) { on_one(n.body, out); },
+            [&](const PackedCall& n) { refuse(n); },
+        },
+        stmt->node);
   }
 
   // --- memory ---

@@ -20,7 +20,11 @@ void for_each_part(const Stmt& stmt, const std::function<void(const Stmt&)>& vis
   visit(stmt);
   std::visit(Overloaded{
                  [&](const For& n) { for_each_part(n.body, visit); },
-                 [&](const If& n) { for_each_part(n.then_body, visit); },
+                 [&](const If& n) {
+                   for_each_part(n.then_body, visit);
+                   if (n.else_body) for_each_part(n.else_body, visit);
+                 },
+                 [&](const While& n) { for_each_part(n.body, visit); },
                  [&](const Let& n) { for_each_part(n.body, visit); },
                  [&](const Realize& n) { for_each_part(n.body, visit); },
                  [&](const Pragma& n) { for_each_part(n.body, visit); },
@@ -171,7 +175,11 @@ class DeviceConverter final : public Converter {
                      collect_axes(n.body, inside);
                      leave(outside);
                    },
-                   [&](const If& n) { collect_axes(n.then_body, active); },
+                   [&](const If& n) {
+                     collect_axes(n.then_body, active);
+                     if (n.else_body) collect_axes(n.else_body, active);
+                   },
+                   [&](const While& n) { collect_axes(n.body, active); },
                    [&](const Let& n) { collect_axes(n.body, active); },
                    [&](const Realize& n) { collect_axes(n.body, is_shared(n.scope) ? blocks_of(active) : active); },
                    [&](const Pragma& n) { collect_axes(n.body, active); },
@@ -215,7 +223,7 @@ class DeviceConverter final : public Converter {
         return device_axis(*around) == ThreadKind::kThread && uses(n->extent, around->var.get());
       });
       if (barriers_ != before && differs) refuse_barrier();
-    } else if (stmt->as<If>() != nullptr) {
+    } else if (stmt->as<If>() != nullptr || stmt->as<While>() != nullptr) {
       const int before = barriers_;
       Converter::on_one(stmt, out);
       if (barriers_ != before) refuse_barrier();

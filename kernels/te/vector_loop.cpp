@@ -175,7 +175,7 @@ class VectorLoop {
       out->push_back(tir::make_stmt(tir::Define{var, std::move(held)}));
       temporaries_[let->var.get()] = tir::var_ref(var);
       statement(let->body, mask, out);
-    } else if (const If* branch = stmt->as<If>(); branch != nullptr && !mask) {
+    } else if (const If* branch = stmt->as<If>(); branch != nullptr && !branch->else_body && !mask) {
       guarded(*branch, out);
     } else {
       give_up();

@@ -10,7 +10,8 @@ Parameters bound by kernels/plugins/block_quantized.cpp:
   MANY_ROWS    whether there may be more
   FEW_HEIGHTS, FEW_VECTORS  rows, descending to 1, and vectors of tiles of few rows: sums of blocks, sums of all and a
                vector of codes fit the registers
-  DIGITS       few rows are multiplied by dot products of bytes (S.vqdpa of unsigned and signed ones)
+  DIGITS       few rows are multiplied by dot products of bytes (S.vqdpa of unsigned and signed ones), of so many for
+               each number of x; 0: they are multiplied as floats
 
 The codes are packed in panels [N / (PANEL_VECTORS * VL)][K / codes in a word][PANEL_VECTORS * VL] of 32-bit words,
 whose lowest bits are the code that comes first; scales and zero points in panels [..][K / BLOCK][PANEL_VECTORS * VL].
@@ -26,11 +27,13 @@ With DIGITS the numbers of a block of x become integers of 24 bits, x = inverse 
 with signed bytes: inverse is a power of two, and the greatest number has at least 23 bits, so that what is cut off is
 at most 2^-23 of it. Sums of a block are exact then, and a byte of a word has a code (of 4 bits: with every other one,
 those between by a shift). A word of eight codes costs six dot products per row and three operations to take it apart.
+That is with three digits. A model may ask for less (MatMulNBits' accuracy_level): with two what is cut off is at most
+2^-15 of the greatest number, and with one, whose greatest number is 127, half of 1/127 of it.
 """
 
 from aipu import script as S
 from epilogue import finish_tile
-from gemm import gemm_tile
+from gemm import Ahead, gemm_tile
 from sharing import balanced, own_share
 
 CODES = 32 // BITS  # in a word
@@ -38,7 +41,7 @@ HALF = CODES // 2  # in each half of a word
 WORDS = BLOCK // CODES  # of a block
 PANEL_WIDTH = PANEL_VECTORS * VL
 # Where the magnitudes of a row sum up to less, no sum of its products by codes overflows.
-LARGE = 2.0**100 if DIGITS else 2.0 ** (127 - BITS)
+LARGE = 2.0**100 if DIGITS > 0 else 2.0 ** (127 - BITS)
 BYTE_MASK = 0x0F0F0F0F
 BYTE_WORDS = 8 // BITS  # words of bytes that a word of codes becomes
 
@@ -103,7 +106,7 @@ def digits_of_row(
     padded = blocks * BLOCK
     planes = bytes if BITS < 8 else digits
     magnitudes = vector(0)
-    total = S.alloc_buffer((3,), f"int32x{VL}")
+    total = S.alloc_buffer((DIGITS,), f"int32x{VL}")
     for block in range(blocks):
         highest = vector(0)
         for i in range(block * BLOCK, (block + 1) * BLOCK, VL):
@@ -112,47 +115,60 @@ def digits_of_row(
             )
             highest = S.max(highest, value)
             magnitudes = magnitudes + value
-        # The biased exponent; of numbers next to a power of two that one's, as the highest digit ends at 127.
-        exponent = S.max((S.reinterpret(S.vrpmax(highest)[0], "int32") + 0x10200) >> 23, 40)
-        factor = S.vbcast(S.reinterpret((276 - exponent) << 23, "float32"), lanes=VL)
-        for d in S.unroll(3):
+        peak = S.vrpmax(highest)[0]
+        if DIGITS == 1:
+            peak = S.max(peak, 2.0**-100)
+            factor = S.vbcast(S.fp32(127) / peak, lanes=VL)
+            inverses[block] = peak / S.fp32(127)
+        else:
+            # The biased exponent; of numbers next to a power of two that one's, as the highest digit ends at 127.
+            exponent = S.max((S.reinterpret(peak, "int32") + 0x10200) >> 23, 40)
+            factor = S.vbcast(S.reinterpret((252 + 8 * DIGITS - exponent) << 23, "float32"), lanes=VL)
+            inverses[block] = S.reinterpret((exponent + (2 - 8 * DIGITS)) << 23, "float32")
+        for d in S.unroll(DIGITS):
             total[d] = S.cast(0, f"int32x{VL}")
         for i in range(block * BLOCK, (block + 1) * BLOCK, VL):
             value = S.cast(S.vload(x + i, mask=S.tail_mask(S.max(S.min(depth - i, VL), 0), VL), lanes=VL), "float32")
             parts = digits_of(S.cast(S.floor(S.fma(vector(0.5), value, factor)), "int32"))
-            for d in S.unroll(3):
+            for d in S.unroll(DIGITS):
                 total[d] = total[d] + parts[d]
                 S.vstore(S.cast(parts[d], "int8"), planes + (d * padded + i))
-        inverses[block] = S.reinterpret((exponent - 22) << 23, "float32")
-        low, middle, high = S.vrpadd(total[0])[0], S.vrpadd(total[1])[0], S.vrpadd(total[2])[0]
-        if len(zero_types) == 0:
+        sum_of_digits = [S.vrpadd(total[d])[0] for d in range(DIGITS)]
+        for d in S.unroll(DIGITS):
             # Sums are of codes minus the zero point.
-            starts[block * 3] = low * -(1 << (BITS - 1))
-            starts[block * 3 + 1] = middle * -(1 << (BITS - 1))
-            starts[block * 3 + 2] = high * -(1 << (BITS - 1))
-        else:
-            starts[block * 3] = S.i32(0)
-            starts[block * 3 + 1] = S.i32(0)
-            starts[block * 3 + 2] = S.i32(0)
-            sums[block] = S.fma(S.fp32(low), S.fp32(high * 256 + middle), S.fp32(256))
+            starts[block * DIGITS + d] = sum_of_digits[d] * -(1 << (BITS - 1)) if len(zero_types) == 0 else S.i32(0)
+        if len(zero_types) > 0:
+            sums[block] = number_of(sum_of_digits, S.fp32(256))
     magnitude[0] = S.vrpadd(magnitudes)[0]
     if BITS < 8:
         half = padded // 2
-        for d in S.unroll(3):
+        for d in S.unroll(DIGITS):
             pairs = (bytes + d * padded).as_ptr("i16")
             for i in range(0, half, VL):
                 lane_mask = S.tail_mask(S.min(half - i, VL), VL)
                 pair = S.vload(pairs + i, mask=lane_mask, lanes=VL)
                 S.vstore(S.cast(pair, "int8"), digits + (d * half + i), mask=lane_mask)
-                S.vstore(S.cast(pair >> 8, "int8"), digits + ((3 + d) * half + i), mask=lane_mask)
+                S.vstore(S.cast(pair >> 8, "int8"), digits + ((DIGITS + d) * half + i), mask=lane_mask)
 
 
 def digits_of(number):
-    """Low, middle and high: each from -128 to 127."""
+    """From low to high: each from -128 to 127."""
+    if DIGITS == 1:
+        return [number]
     low = (number << 24) >> 24
     rest = (number - low) >> 8
+    if DIGITS == 2:
+        return [low, rest]
     middle = (rest << 24) >> 24
     return [low, middle, (rest - middle) >> 8]
+
+
+def number_of(digits, unit):
+    """The float32 of digits, or of sums of them; `unit` is 256. The upper two of three fit an integer."""
+    if DIGITS == 1:
+        return S.cast(digits[0], "float32")
+    high = (digits[2] << 8) + digits[1] if DIGITS == 3 else digits[1]
+    return S.fma(S.cast(digits[0], "float32"), S.cast(high, "float32"), unit)
 
 
 @S.record
@@ -182,17 +198,17 @@ def digits_tile(
     columns: S.i32,
 ):
     total = S.alloc_buffer((height * vectors,), f"float32x{VL}")
-    acc = S.alloc_buffer((height * vectors * 3,), f"int32x{VL}")
+    acc = S.alloc_buffer((height * vectors * DIGITS,), f"int32x{VL}")
     word = S.alloc_buffer((vectors,), f"int32x{VL}")
     words = blocks * WORDS
     for i in S.unroll(height * vectors):
         total[i] = vector(0)
     for block in range(blocks):
         for i in S.unroll(height):
-            for d in S.unroll(3):
-                start = S.vbcast(x.starts[(i * blocks + block) * 3 + d], lanes=VL)
+            for d in S.unroll(DIGITS):
+                start = S.vbcast(x.starts[(i * blocks + block) * DIGITS + d], lanes=VL)
                 for v in S.unroll(vectors):
-                    acc[(i * vectors + v) * 3 + d] = start
+                    acc[(i * vectors + v) * DIGITS + d] = start
         if PREFETCH > 0 and WORDS < vectors:
             for v in S.unroll(vectors):
                 S.prefetch(scale + ((block + PREFETCH // WORDS) * PANEL_WIDTH + v * VL), level=2)
@@ -211,20 +227,17 @@ def digits_tile(
                 bytes = [word[v] & BYTE_MASK if BITS < 8 else word[v] for v in range(vectors)]
                 left = [S.reinterpret(b, f"uint8x{4 * VL}") for b in bytes]
                 for i in S.unroll(height):
-                    for d in S.unroll(3):
-                        four = S.vbcast(x.digits[(i * (3 * BYTE_WORDS) + part * 3 + d) * words + w], lanes=VL)
+                    for d in S.unroll(DIGITS):
+                        four = S.vbcast(x.digits[(i * (DIGITS * BYTE_WORDS) + part * DIGITS + d) * words + w], lanes=VL)
                         right = S.reinterpret(four, f"int8x{4 * VL}")
                         for v in S.unroll(vectors):
-                            at = (i * vectors + v) * 3 + d
+                            at = (i * vectors + v) * DIGITS + d
                             acc[at] = S.vqdpa(acc[at], left[v], right)
         for v in S.unroll(vectors):
             at = block * PANEL_WIDTH + v * VL
             factor = scale_of(scale, at)
             for i in S.unroll(height):
-                own = (i * vectors + v) * 3
-                number = S.fma(
-                    S.cast(acc[own], "float32"), S.cast((acc[own + 2] << 8) + acc[own + 1], "float32"), vector(256)
-                )
+                number = number_of([acc[(i * vectors + v) * DIGITS + d] for d in range(DIGITS)], vector(256))
                 if len(zeros) > 0:
                     number = number - zero_of(zeros, at) * S.vbcast(x.sums[i * blocks + block], lanes=VL)
                 number = number * S.vbcast(x.inverses[i * blocks + block], lanes=VL)
@@ -352,22 +365,22 @@ def few_rows(rows, depth, blocks, columns, x, factors, copies, codes, scale, zer
     padded = blocks * BLOCK
     words = padded // CODES
     # Of a row: what x becomes, sums of its blocks, and with DIGITS their inverses and starts.
-    row_size = words * (3 * BYTE_WORDS) if DIGITS else padded
+    row_size = words * (DIGITS * BYTE_WORDS) if DIGITS > 0 else padded
     sums = copies + FEW_ROWS * row_size
     magnitudes = sums + FEW_ROWS * blocks
     inverses = magnitudes + FEW_ROWS
     starts = (inverses + FEW_ROWS * blocks).as_ptr("i32")
     for row in range(rows):
-        if DIGITS:
+        if DIGITS > 0:
             digits_of_row(
                 x + row * depth,
                 depth,
                 blocks,
-                (starts + FEW_ROWS * blocks * 3).as_ptr("i8"),
+                (starts + FEW_ROWS * blocks * DIGITS).as_ptr("i8"),
                 (copies + row * row_size).as_ptr("i8"),
                 inverses + row * blocks,
                 sums + row * blocks,
-                starts + row * (blocks * 3),
+                starts + row * (blocks * DIGITS),
                 magnitudes + row,
             )
         else:
@@ -385,7 +398,7 @@ def few_rows(rows, depth, blocks, columns, x, factors, copies, codes, scale, zer
                     if n < columns:
                         own_codes = codes + (panel * (words * PANEL_WIDTH) + part * (FEW_VECTORS[t] * VL))
                         own_zeros = [z + at for z in zeros]
-                        if DIGITS:
+                        if DIGITS > 0:
                             digits_tile(
                                 FEW_HEIGHTS[t],
                                 FEW_VECTORS[t],
@@ -393,7 +406,7 @@ def few_rows(rows, depth, blocks, columns, x, factors, copies, codes, scale, zer
                                     (copies + m * row_size).as_ptr("i32"),
                                     inverses + m * blocks,
                                     sums + m * blocks,
-                                    starts + m * (blocks * 3),
+                                    starts + m * (blocks * DIGITS),
                                 ),
                                 own_codes,
                                 scale + at,
@@ -485,6 +498,7 @@ def many_rows(rows, depth, blocks, columns, row_blocks, x, weights, codes, scale
                         columns,
                         n,
                         columns - n,
+                        Ahead(weights, S.i64(0)),
                     )
                     m = m + HEIGHTS[h]
 

@@ -184,8 +184,8 @@ def depthwise_row(
 
 
 def beginning(start, zero, weights, c, lines, planes, geometry: Geometry, padded_channels):
-    """What depthwise_row() begins the sums of a row with. Lines around the image, all of the zero point, are added
-    here; columns there are found by tiles.
+    """What depthwise_row() begins the sums of a row with, of the channels from c on, of which the first weights are.
+    Lines around the image, all of the zero point, are added here; columns there are found by tiles.
     """
     begin = [S.vload(p + c, lanes=VL) for p in start]
     if len(zero) == 0:
@@ -197,7 +197,7 @@ def beginning(start, zero, weights, c, lines, planes, geometry: Geometry, padded
             for kh in range(geometry.height.kernel):
                 met = kd >= planes.first and kd < planes.first + planes.count
                 if not (met and kh >= lines.first and kh < lines.first + lines.count):
-                    w = weights + ((kd * geometry.height.kernel + kh) * KW * padded_channels + c)
+                    w = weights + (kd * geometry.height.kernel + kh) * KW * padded_channels
                     for k in S.unroll(KW):
                         first = accumulate(first, outside, S.vload(w + k * padded_channels, lanes=VL))
     return [first] + begin[1:] + [zero[0]]
@@ -265,7 +265,7 @@ def depthwise(
                 )
                 across = Width(width.image, width.result, width.pad)
                 row_offset = number * width.result * channels
-                begin = beginning(start, zero, weights, c, lines, planes, geometry, padded_channels)
+                begin = beginning(start, zero, weights + c, c, lines, planes, geometry, padded_channels)
                 if TAIL and c + VL > channels:
                     depthwise_row(1, x_row, met, channels, channels, window, across, begin, extras, out, row_offset, c)
                 else:

@@ -9,7 +9,7 @@ some lines, is an image of its own in local memory, where the weights of its cha
 """
 
 from aipu import script as S
-from depthwise import Lines, Width, Window, depthwise_row
+from depthwise import Lines, Width, Window, beginning, depthwise_row
 from segments import Part, part_of
 from sharing import balanced
 from spatial import Geometry
@@ -50,7 +50,7 @@ def fetch_image(stage, number, image, part: Part, c, own, geometry: Geometry):
                 )
 
 
-def compute_part(part: Part, c, own, image, weights, out, extras, geometry: Geometry):
+def compute_part(part: Part, c, own, image, weights, start, zero, out, extras, geometry: Geometry):
     width, channels = geometry.width, geometry.channels
     padded = S.ceildiv(own, VL) * VL
     line = part.columns * own
@@ -60,16 +60,19 @@ def compute_part(part: Part, c, own, image, weights, out, extras, geometry: Geom
     first = weights + part.lines.first * (KW * padded)
     for k in range(0, own, VL):
         window = Window(first + k, padded, KW * padded, 0)
+        begin = beginning(start, zero, weights + k, c + k, part.lines, part.planes, geometry, padded)
         if TAIL and c + k + VL > channels:
-            depthwise_row(1, image + k, met, channels, own, window, across, [], extras, out + k, row_offset, c + k)
+            depthwise_row(1, image + k, met, channels, own, window, across, begin, extras, out + k, row_offset, c + k)
         else:
-            depthwise_row(0, image + k, met, channels, own, window, across, [], extras, out + k, row_offset, c + k)
+            depthwise_row(0, image + k, met, channels, own, window, across, begin, extras, out + k, row_offset, c + k)
 
 
 @S.prim_func
 def depthwise_staged(
     x: S.ptr(X, "global"),
-    weights: S.ptr(ACC, "global"),
+    weights: S.ptr(SUM, "global"),
+    start: start_types,
+    zero: zero_types,
     out: S.ptr(OUT, "global"),
     extras: extra_types,
     geometry: Geometry,
@@ -113,6 +116,8 @@ def depthwise_staged(
                 own,
                 tile_of(image, number, 0),
                 tile_of(taps, number, 0),
+                start,
+                zero,
                 tile_of(results, number, 0),
                 extras,
                 geometry,

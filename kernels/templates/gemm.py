@@ -77,36 +77,57 @@ def multiply_pair_blocks(acc, low, high, a, stride, b, depth):
 def multiply_whole(acc, low, high, a, stride, b, whole, lanes, element):
     """`whole` values of each row, a multiple of `lanes`, which is a block's."""
     # Of 64 bits, so that addresses are pointers that move on and not numbers that may wrap.
-    if NV == 2 and acc.shape[0] + 2 * (high - low) <= REGISTERS_OF_SUMS_AND_ROWS:
-        twice = whole // (2 * lanes) * (2 * lanes)
-        for k in range(S.i64(0), twice, 2 * lanes):
-            multiply_two_blocks(acc, low, high, a, stride, b, k, lanes, element)
-        if twice < whole:
-            multiply_block(acc, low, high, a, stride, b, twice, lanes, element)
+    pairs = pairs_of_blocks(acc.shape[0], high - low)
+    if pairs > 0:
+        many = whole // (2 * pairs * lanes) * (2 * pairs * lanes)
+        for k in range(S.i64(0), many, 2 * pairs * lanes):
+            for pair in S.unroll(pairs):
+                multiply_two_blocks(acc, low, high, a, stride, b, k + pair * (2 * lanes), lanes, element)
+        k = many
+        if pairs > 1:
+            if k + 2 * lanes <= whole:
+                multiply_two_blocks(acc, low, high, a, stride, b, k, lanes, element)
+                k = k + 2 * lanes
+        if k < whole:
+            multiply_block(acc, low, high, a, stride, b, k, lanes, element)
     else:
         for k in range(S.i64(0), whole, lanes):
             multiply_block(acc, low, high, a, stride, b, k, lanes, element)
 
 
 # Low tiles leave registers for two blocks of each row, which one instruction loads: of one block, what moves the
-# addresses on and counts would be more than a fifth of the loop together with the loads.
-REGISTERS_OF_SUMS_AND_ROWS = 28
+# addresses on and counts would be more than a fifth of the loop together with the loads. Of the lowest it is that with
+# two blocks, so they take two such pairs; not at the ends of rows, whose other sums are in registers too: gcc would
+# copy some. kernels/README.md has the numbers.
+REGISTERS_OF_SUMS_AND_ROWS = 30
+LOW_TILE = 5
+
+
+def pairs_of_blocks(sums, rows):
+    """How many pairs of blocks a step of the loop takes; 0: it takes one block."""
+    if NV != 2 or sums + 2 * rows > REGISTERS_OF_SUMS_AND_ROWS:
+        return 0
+    return 2 if rows <= LOW_TILE and rows * NV == sums else 1
 
 
 def multiply_two_blocks(acc, low, high, a, stride, b, k, lanes, element):
     """Two blocks as below, whose rows are all in registers."""
-    rows = S.alloc_buffer((2 * (high - low),), f"{element}x{lanes}")
-    for i in S.unroll(high - low):
+    height = high - low
+    rows = S.alloc_buffer((2 * height,), f"{element}x{lanes}")
+    for i in S.unroll(height):
         for half in S.unroll(2):
             rows[2 * i + half] = S.vload(a + (S.i64(i) * stride + k + half * lanes), lanes=lanes)
     right = S.alloc_buffer((NV,), f"{element}x{lanes}")
     for step in S.unroll(2 * VL):
         for v in S.unroll(NV):
             right[v] = S.vload(b + (k * (NV * VL) + (step * NV + v) * lanes), lanes=lanes)
-        for v in S.unroll(NV):
-            for i in S.unroll(high - low):
-                at = (low + i) * NV + v
-                acc[at] = multiply_element(acc[at], rows[2 * i + step // VL], step % VL, right[v], lanes)
+        for place in S.unroll(height * NV):
+            # In the order in which gcc 12 copies no sums from register to register.
+            by_rows = height <= LOW_TILE and height * NV == acc.shape[0]
+            i = place // NV if by_rows else place % height
+            v = place % NV if by_rows else place // height
+            at = (low + i) * NV + v
+            acc[at] = multiply_element(acc[at], rows[2 * i + step // VL], step % VL, right[v], lanes)
 
 
 def multiply_element(acc, row, at, right, lanes):
@@ -147,6 +168,9 @@ def multiply_whole_blocks(acc, low, high, a, stride, b, depth, same_types):
     return 0
 
 
+# Of a panel; see where they do.
+FEWEST_TILES_THAT_FETCH = 4
+
 # A step of a product: one row of a panel, or with PAIRS two of them.
 
 
@@ -177,6 +201,16 @@ def add_product(acc, left, right):
     return multiply_add(acc, left, right)
 
 
+@S.record
+class Ahead:
+    """What a tile fetches of the next panel, `step` elements for each of its steps: a panel that the first of its tiles
+    had to fetch alone would be waited for.
+    """
+
+    data: S.ptr(PANEL, "global")
+    step: S.i64
+
+
 @S.prim_func(is_inline=False)
 def gemm_tile(
     height: S.meta_var,
@@ -192,6 +226,7 @@ def gemm_tile(
     ldc: S.i32,
     n: S.i32,
     columns: S.i32,
+    ahead: Ahead,
 ):
     acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
     bv = right_buffer()
@@ -210,6 +245,9 @@ def gemm_tile(
         if PREFETCH > 0:
             for v in S.unroll(NV):
                 S.prefetch(b + ((k + PREFETCH) * (NV * step_lanes()) + v * step_lanes()))
+            # Tiles of three vectors of pairs have no register left for the address.
+            if not (PAIRS and NV > 2):
+                S.prefetch(ahead.data + S.i64(k) * ahead.step, level=2)
         for i in S.unroll(height):
             if PAIRS:
                 left = pair_value(bases, i, lda, S.i64(k))
@@ -260,8 +298,11 @@ def gemm(
     per_block = S.max(S.ceildiv(8 * S.get_local_size(), S.max(product.batches * panels, 1)), 1)
     blocks = S.max(S.ceildiv(tiles, block_tiles), S.min(per_block, tiles))
     first, last = own_share(product.batches * blocks * panels)
-    # A wide right operand passes by once, and each TEC reads a part of it; otherwise the rows are walked in order.
-    by_panel = product.columns > product.rows and product.batches == 1
+    # A wide right operand passes by once, and each TEC reads a part of it; otherwise the rows are walked in order. So
+    # are rows that are read again for each panel more often than the right operand would be for their blocks.
+    by_panel = (
+        product.columns > product.rows and product.batches == 1 and product.rows <= S.max(blocks, 2) * (2 * NV * VL)
+    )
     panel = first % S.max(panels, 1)
     block = (first // S.max(panels, 1)) % S.max(blocks, 1)
     if by_panel:
@@ -285,6 +326,15 @@ def gemm(
             left = left + (outer * a_batch.outer + inner * a_batch.inner)
             right = right + (outer * b_batch.outer + inner * b_batch.inner)
         m = tile_first * row_share + S.min(tile_first, row_rest)
+        # The panel of the next unit, of which each tile of this one fetches a part; fewer tiles do nothing but wait for
+        # memory, and had better read it in order.
+        next_panel = panel
+        ahead_step = S.i32(0)
+        if tile_last - tile_first >= FEWEST_TILES_THAT_FETCH:
+            ahead_step = S.ceildiv(NV * step_lanes(), tile_last - tile_first)
+            if not by_panel or block + 1 == blocks:
+                next_panel = (panel + 1) % panels
+        ahead = right + (next_panel - panel) * (product.depth * (NV * VL))
         for t in range(tile_first, tile_last):
             end = m + row_share
             if t < row_rest:
@@ -305,6 +355,7 @@ def gemm(
                         ldc,
                         n,
                         product.columns - n,
+                        Ahead(ahead + S.i64(t - tile_first) * steps_of(product.depth) * ahead_step, S.i64(ahead_step)),
                     )
                     m = m + HEIGHTS[h]
         if by_panel:

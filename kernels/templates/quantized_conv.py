@@ -30,7 +30,7 @@ zero weights, so the plugin makes sure that something follows.
 
 from aipu import script as S
 from epilogue import finish_tile
-from gemm import ROWS_PER_BASE, multiply_whole, row_bases
+from gemm import FEWEST_TILES_THAT_FETCH, ROWS_PER_BASE, multiply_whole, row_bases
 from sharing import own_share
 from spatial import Geometry, Groups, row_at
 
@@ -38,8 +38,10 @@ DEPTH = 2 if W == "int16" else 4
 STEP = NV * VL * DEPTH
 
 
-def multiply(first, last, acc, x, x_base, pixel_stride, w, w_base, steps):
-    """acc[i] += four bytes of pixel i times their weights, for every step and pixel first <= i < last."""
+def multiply(first, last, acc, x, x_base, pixel_stride, w, w_base, steps, ahead, ahead_step):
+    """acc[i] += four bytes of pixel i times their weights, for every step and pixel first <= i < last. Of the weights
+    from `ahead` on `ahead_step` elements are fetched for each step.
+    """
     stride = S.i64(pixel_stride)
     a = x + (x_base + first * pixel_stride)
     bases = row_bases(a, stride, last - first)
@@ -48,6 +50,9 @@ def multiply(first, last, acc, x, x_base, pixel_stride, w, w_base, steps):
         if PREFETCH > 0:
             for v in S.unroll(NV):
                 S.prefetch(w + (w_base + (t + PREFETCH) * STEP + v * (DEPTH * VL)))
+            # Where edges are, no register is left for the address.
+            if not EDGES:
+                S.prefetch(ahead + S.i64(t) * ahead_step, level=2)
         for i in S.unroll(first, last):
             word = (
                 bases[(i - first) // ROWS_PER_BASE] + (S.i64((i - first) % ROWS_PER_BASE) * stride + t * DEPTH)
@@ -99,7 +104,9 @@ def quantized_conv(
     steps: S.i32,
     edge_steps: S.i32,
     segment: S.i32,
+    ldc: S.i32,
 ):
+    """Pixels of the result are `ldc` elements apart."""
     depth, height, width = geometry.depth, geometry.height, geometry.width
     channels = geometry.channels
     panels = S.ceildiv(groups.result, NV * VL)
@@ -109,7 +116,6 @@ def quantized_conv(
     first, last = own_share(pieces * groups.count * panels)
     pixel_stride = width.stride * channels
     line_weights = taps * steps * STEP
-    ldc = groups.count * groups.result
     for unit in range(first, last):
         # Panels vary slowest, so that one panel's weights stay in the nearest cache for all rows of a TEC.
         piece = unit % pieces
@@ -126,6 +132,14 @@ def quantized_conv(
         top = row.height * height.stride - height.pad
         front = row.depth * depth.stride - depth.pad
         w_panel = (group * panels + panel) * (depth.kernel * height.kernel * line_weights)
+        # Each tile fetches a part of the next unit's weights: the first tile would wait for all of them.
+        ahead = weights + w_panel
+        ahead_step = S.i64(0)
+        tiles = S.ceildiv(end - begin, HEIGHTS[0])
+        if tiles >= FEWEST_TILES_THAT_FETCH:
+            next_panel = ((unit + 1) // pieces) % (groups.count * panels)
+            ahead = weights + next_panel * (depth.kernel * height.kernel * line_weights)
+            ahead_step = S.i64(S.ceildiv(STEP, tiles))
         column = begin
         while column < end:
             # Tiles of equal height rather than full ones and a rest.
@@ -161,6 +175,7 @@ def quantized_conv(
                                     for run in range(runs):
                                         x_run = x_line + run * run_width * channels
                                         w_run = w_line + run * run_steps * STEP
+                                        ahead_run = ahead + S.i64((w_run - w_panel) // STEP) * ahead_step
                                         if EDGES:
                                             offset = run * run_width
                                             # In the middle of the row there is one run, whose tap is inside for all
@@ -176,6 +191,8 @@ def quantized_conv(
                                                     weights,
                                                     w_run,
                                                     run_steps,
+                                                    ahead_run,
+                                                    ahead_step,
                                                 )
                                             elif far + offset >= width.image:
                                                 multiply(
@@ -188,6 +205,8 @@ def quantized_conv(
                                                     weights,
                                                     w_run,
                                                     run_steps,
+                                                    ahead_run,
+                                                    ahead_step,
                                                 )
                                             else:
                                                 multiply(
@@ -200,10 +219,22 @@ def quantized_conv(
                                                     weights,
                                                     w_run,
                                                     run_steps,
+                                                    ahead_run,
+                                                    ahead_step,
                                                 )
                                         else:
                                             multiply(
-                                                0, HEIGHTS[h], acc, x, x_run, pixel_stride, weights, w_run, run_steps
+                                                0,
+                                                HEIGHTS[h],
+                                                acc,
+                                                x,
+                                                x_run,
+                                                pixel_stride,
+                                                weights,
+                                                w_run,
+                                                run_steps,
+                                                ahead_run,
+                                                ahead_step,
                                             )
                     store(
                         HEIGHTS[h],
@@ -218,6 +249,7 @@ def quantized_conv(
                         columns,
                     )
                     column = here + HEIGHTS[h]
+                    ahead = ahead + depth.kernel * height.kernel * S.i64(taps * steps) * ahead_step
 
 
 @S.prim_func

@@ -11,14 +11,20 @@ Weights are packed per gate in panels of VL columns, [gate][block][depth][VL], z
 R][gate][block][VL]. `state` is [h, h of the next step, c, reset * h][batch][blocks * VL], `projected` is [block][row of
 x][gate][VL].
 
-Parameters: KIND (LSTM GRU RNN), GATES, X, ACC, VL, MAX_ROWS, PREFETCH (how many k ahead weights are fetched),
-ACTIVATIONS, ALPHAS, BETAS (one per gate function), CLIP (0 = none), LINEAR_BEFORE_RESET, ROUNDS_STATE (of LSTM, whose
-reset plane holds what h is rounded to), HAS_* for optional operands, REVERSE. Gate order is ONNX's: LSTM i o f c, GRU z
-r h. x_time, x_batch: strides in rows of x.
+Where the target has local memory (staging.py) weights come through it in pieces of the depth, double-buffered, in the
+order in which blocks are computed, and so do the rows of x; rows of h are copied to it before they are read. Weights of
+h of which a TEC's own all have room there come once and stay.
+
+Parameters: STAGING, PIECE (the depth of pieces that have room), WIDTH (blocks * VL), KIND (LSTM GRU RNN), GATES, X,
+ACC, VL, MAX_ROWS, PREFETCH (how many k ahead weights are fetched), W, R (types of the weights), W_PAIRS, R_PAIRS (they
+are bfloat16, [depth / 2][VL][2]; not with STAGING), ACTIVATIONS, ALPHAS, BETAS (one per gate function), CLIP (0 =
+none), LINEAR_BEFORE_RESET, ROUNDS_STATE (of LSTM, whose reset plane holds what h is rounded to), HAS_* for optional
+operands, REVERSE. Gate order is ONNX's: LSTM i o f c, GRU z r h. x_time, x_batch: strides in rows of x.
 """
 
 from aipu import script as S
 from sharing import own_share
+from staging import close_stage, copy, event_of, open_stage
 
 
 def vector(value):
@@ -57,25 +63,121 @@ def activate(k, value):
     return S.max(v, vector(0)) + S.log(vector(1) + S.exp(vector(0) - S.abs(v)))
 
 
-def accumulate(rows, gates, acc, a, lda, weights, gate_stride, depth):
+def accumulate(rows, gates, acc, a, lda, weights, gate_stride, depth, pairs):
     """acc[row * len(gates) + i] += a[row] times the block's columns of gate gates[i]."""
     count = len(gates)
     columns = S.alloc_buffer((count,), f"{ACC}x{VL}")
-    for k in range(depth):
+    words = S.alloc_buffer((count,), f"int32x{VL}")
+    together = 2 if pairs else 1
+    for step in range(depth // together):
+        k = step * together
         for i in S.unroll(count):
-            columns[i] = S.vload(weights + (gates[i] * gate_stride + k * VL), lanes=VL)
+            at = weights + (gates[i] * gate_stride + k * VL)
+            if pairs:
+                words[i] = S.vload(at.as_ptr("i32"), lanes=VL)
+            else:
+                columns[i] = S.vload(at, lanes=VL)
         if PREFETCH > 0:
             for i in S.unroll(count):
-                S.prefetch(weights + (gates[i] * gate_stride + (k + PREFETCH) * VL))
-        for row in S.unroll(rows):
-            left = S.vbcast(S.cast(a[row * lda + k], ACC), lanes=VL)
+                S.prefetch(weights + (gates[i] * gate_stride + (k + PREFETCH * together) * VL))
+        for part in S.unroll(together):
+            if pairs:
+                for i in S.unroll(count):
+                    # The lower half of a word is the even k's.
+                    columns[i] = S.reinterpret(words[i] << 16 if part == 0 else words[i] & -65536, f"{ACC}x{VL}")
+            for row in S.unroll(rows):
+                left = S.vbcast(S.cast(a[row * lda + (k + part)], ACC), lanes=VL)
+                for i in S.unroll(count):
+                    acc[row * count + i] = S.fma(acc[row * count + i], left, columns[i])
+
+
+# Of the depth, whose addresses are worked out together.
+STEPS = 8
+
+
+def accumulate_steps(rows, count, acc, a, lda, weights, gate_stride, depth):
+    """accumulate() of all gates of weights in local memory."""
+    panels = [weights + i * gate_stride for i in range(count)]
+    whole = depth // STEPS * STEPS
+    for k in range(0, whole, STEPS):
+        near = [panel + k * VL for panel in panels]
+        values = [a + (row * lda + k) for row in range(rows)]
+        for u in S.unroll(STEPS):
+            columns = [S.vload(near[i] + u * VL, lanes=VL) for i in range(count)]
+            for row in S.unroll(rows):
+                left = S.vbcast(S.cast(values[row][u], ACC), lanes=VL)
+                for i in S.unroll(count):
+                    acc[row * count + i] = S.fma(acc[row * count + i], left, columns[i])
+    if whole < depth:
+        rest = [a + whole + row * lda for row in range(rows)]
+        for k in range(depth - whole):
             for i in S.unroll(count):
-                acc[row * count + i] = S.fma(acc[row * count + i], left, columns[i])
+                column = S.vload(panels[i] + (whole + k) * VL, lanes=VL)
+                for row in S.unroll(rows):
+                    acc[row * count + i] = S.fma(
+                        acc[row * count + i], S.vbcast(S.cast(rest[row][k], ACC), lanes=VL), column
+                    )
 
 
-def input_rows(rows, x, inputs, weights, gate_stride, biases, bias_stride, projected):
+@S.record
+class Pieces:
+    """How a product's operands come through local memory: tiles of `rows` rows, each in `pieces` of `depth`, which are
+    numbered in the order of computation. `tiles` of a block follow each other; blocks from `first` to before `last`,
+    backwards or not.
+    """
+
+    depth: S.i32
+    piece: S.i32
+    pieces: S.i32
+    tiles: S.i32
+    first: S.i32
+    last: S.i32
+    backwards: S.i32
+    stay: S.i32
+
+
+def pieces_of(depth, tiles, first, last, backwards, stay):
+    count = S.max(S.ceildiv(depth, PIECE), 1)
+    if stay == 1:
+        count = S.i32(1)
+    return Pieces(depth, S.ceildiv(depth, count), count, tiles, first, last, backwards, stay)
+
+
+def fetch_piece(events, number, way, gates, pool, weights, gate_stride):
+    """Starts bringing weights in, if there is such a piece and it is not there to stay."""
+    if way.stay == 0 and number < (way.last - way.first) * way.tiles * way.pieces:
+        block = way.first + number // (way.tiles * way.pieces)
+        if way.backwards == 1:
+            block = way.last - 1 - number // (way.tiles * way.pieces)
+        at = number % way.pieces * way.piece
+        width = S.min(way.piece, way.depth - at) * VL
+        source = weights + (gates[0] * gate_stride + (block * way.depth + at) * VL)
+        target = pool + number % 2 * (GATES * PIECE * VL)
+        copy(events, number, False, target, source, width, gate_stride, len(gates), width)
+
+
+def fetch_rows(events, number, way, rows, local_rows, x):
+    """The same of rows of x."""
+    at = number % way.pieces * way.piece
+    width = S.min(way.piece, way.depth - at)
+    target = local_rows + number % 2 * (MAX_ROWS * PIECE)
+    copy(events, number, False, target, x + at, width, way.depth, rows, width)
+
+
+def accumulate_piece(rows, gates, acc, a, lda, events, number, way, block, pool):
+    at = number % way.pieces * way.piece
+    depth = S.min(way.piece, way.depth - at)
+    place = number % 2 * (GATES * PIECE * VL)
+    if way.stay == 1:
+        place = ((block - way.first) * GATES + gates[0]) * way.depth * VL
+    else:
+        S.wait_events(event_of(events, number, False))
+    accumulate_steps(rows, len(gates), acc, a, lda, pool + place, depth * VL, depth)
+
+
+def input_rows(rows, x, inputs, weights, gate_stride, biases, bias_stride, projected, stage):
     """The products of `rows` rows of x with a block's columns, with the biases that may be added before the products
-    with h.
+    with h. `stage`: what staged_rows() is told of pieces.
     """
     acc = S.alloc_buffer((rows * GATES,), f"{ACC}x{VL}")
     for g in S.unroll(GATES):
@@ -84,7 +186,19 @@ def input_rows(rows, x, inputs, weights, gate_stride, biases, bias_stride, proje
             start = start + S.vload(biases + (GATES + g) * bias_stride, lanes=VL)
         for row in S.unroll(rows):
             acc[row * GATES + g] = start
-    accumulate(rows, [g for g in range(GATES)], acc, x, inputs, weights, gate_stride, inputs)
+    gates = [g for g in range(GATES)]
+    if STAGING == 0:
+        accumulate(rows, gates, acc, x, inputs, weights, gate_stride, inputs, W_PAIRS)
+    else:
+        events, way, number, block, pool, local_rows = stage
+        fetch_rows(events, number, way, rows, local_rows, x)
+        for k in range(way.pieces):
+            fetch_piece(events, number + k + 1, way, gates, pool, weights, gate_stride)
+            if k + 1 < way.pieces:
+                fetch_rows(events, number + k + 1, way, rows, local_rows, x)
+            depth = S.min(way.piece, inputs - k * way.piece)
+            a = local_rows + (number + k) % 2 * (MAX_ROWS * PIECE)
+            accumulate_piece(rows, gates, acc, a, depth, events, number + k, way, block, pool)
     for i in S.unroll(rows * GATES):
         S.vstore(acc[i], projected + i * VL)
 
@@ -141,6 +255,13 @@ def finish_row(s, b, h_new, h_old, h_next, lengths, y, j, steps, y_strides, lane
             S.vstore(S.cast(h_new, X), y[0] + (at * y_strides.time + b * y_strides.batch + j), mask=lane_mask)
 
 
+def gates_of(phase):
+    """Whose products a phase of a step computes."""
+    if KIND == "GRU" and not LINEAR_BEFORE_RESET:
+        return [2] if phase == 1 else [0, 1]
+    return [g for g in range(GATES)]
+
+
 def step_rows(
     rows,
     phase,
@@ -159,6 +280,7 @@ def step_rows(
     y_strides,
     row_count,
     blocks,
+    stage,
 ):
     """One step of `rows` batch elements from b on, one block. GRU's reset gate before the product takes two phases: z
     and r, then the candidate.
@@ -179,9 +301,7 @@ def step_rows(
         for row in range(rows)
     ]
     separate = KIND == "GRU" and not LINEAR_BEFORE_RESET
-    gates = [g for g in range(GATES)]
-    if separate:
-        gates = [2] if phase == 1 else [0, 1]
+    gates = gates_of(phase)
     count = len(gates)
     acc = S.alloc_buffer((rows * count,), f"{ACC}x{VL}")
     for row in S.unroll(rows):
@@ -191,7 +311,15 @@ def step_rows(
             else:
                 acc[row * count + i] = S.vload(rows_of_x[row] + gates[i] * VL, lanes=VL)
     factor = reset if ROUNDS_STATE or (separate and phase == 1) else h
-    accumulate(rows, gates, acc, factor, width, block_weights, gate_stride, hidden)
+    if STAGING == 0:
+        accumulate(rows, gates, acc, factor, width, block_weights, gate_stride, hidden, R_PAIRS)
+    else:
+        events, way, number, pool, local_rows = stage
+        if number == 0 or way.tiles > 1:
+            S.dma_copy(local_rows, factor, rows * width)
+        for k in range(way.pieces):
+            fetch_piece(events, number + k + 1, way, gates, pool, weights, gate_stride)
+            accumulate_piece(rows, gates, acc, local_rows + k * way.piece, width, events, number + k, way, block, pool)
     for row in S.unroll(rows):
         old = S.vload(h + (row * width + j), lanes=VL)
         if separate and phase == 0:
@@ -293,8 +421,8 @@ class Results:
 @S.prim_func
 def recurrent(
     x: S.ptr(X, "global"),
-    w: S.ptr(ACC, "global"),
-    r: S.ptr(ACC, "global"),
+    w: S.ptr(W, "global"),
+    r: S.ptr(R, "global"),
     bias: S.ptr(ACC, "global"),
     lengths: length_types,
     initial: Initial,
@@ -318,6 +446,18 @@ def recurrent(
     plane = sizes.batches * width
     row_count = sizes.steps * sizes.batches
     first, last = own_share(blocks)
+    events = open_stage()
+    if STAGING > 0:
+        pool = S.alloc((2 * GATES * PIECE * VL,), ACC, scope="lsram")
+        rows_of_x = S.alloc((2 * MAX_ROWS * PIECE,), X, scope="lsram")
+        rows_of_h = S.alloc((MAX_ROWS * WIDTH,), ACC, scope="lsram")
+        all_gates = [g for g in range(GATES)]
+        input_stride = blocks * sizes.inputs * VL
+        tiles = S.ceildiv(row_count, equal_share(S.max(row_count, 1)))
+        inputs_way = pieces_of(sizes.inputs, tiles, first, last, 0, 0)
+        if row_count > 0:
+            fetch_piece(events, 0, inputs_way, all_gates, pool, w, input_stride)
+        number = 0
     for block in range(first, last):
         j = block * VL
         lane_mask = S.tail_mask(S.min(sizes.hidden - j, VL), VL)
@@ -347,22 +487,41 @@ def recurrent(
                             n,
                             x + m * sizes.inputs,
                             sizes.inputs,
-                            w + block * (sizes.inputs * VL),
+                            w if STAGING > 0 else w + block * (sizes.inputs * VL),
                             blocks * sizes.inputs * VL,
                             bias + j,
                             width,
                             projected + (block * row_count + m) * (GATES * VL),
+                            [events, inputs_way, number, block, pool, rows_of_x] if STAGING > 0 else None,
                         )
                 m = m + rows
+                if STAGING > 0:
+                    number = number + inputs_way.pieces
     S.barrier()
     if sizes.batches > 0:
         height = equal_share(sizes.batches)
+        if STAGING > 0:
+            stay = S.i32((last - first) * sizes.hidden <= 2 * PIECE)
+            if stay == 1:
+                for block in range(first, last):
+                    S.dma_copy(
+                        pool + (block - first) * (GATES * sizes.hidden * VL),
+                        r + block * (sizes.hidden * VL),
+                        sizes.hidden * VL,
+                        blocks * sizes.hidden * VL,
+                        GATES,
+                        sizes.hidden * VL,
+                    )
         for s in range(sizes.steps):
             if ROUNDS_STATE:
                 h = state + s % 2 * plane
                 round_state(s, h, state + 3 * plane, first, last, lengths, sizes.batches, blocks, sizes.hidden)
                 S.barrier()
             for phase in S.unroll(2 if KIND == "GRU" and not LINEAR_BEFORE_RESET else 1):
+                if STAGING > 0:
+                    way = pieces_of(sizes.hidden, S.ceildiv(sizes.batches, height), first, last, s % 2, stay)
+                    fetch_piece(events, 0, way, gates_of(phase), pool, r, blocks * sizes.hidden * VL)
+                    number = 0
                 for q in range(first, last):
                     block = q
                     if s % 2 == 1:
@@ -390,8 +549,11 @@ def recurrent(
                                     y_strides,
                                     row_count,
                                     blocks,
+                                    [events, way, number, pool, rows_of_h] if STAGING > 0 else None,
                                 )
                         b = b + rows
+                        if STAGING > 0:
+                            number = number + way.pieces
                 S.barrier()
     for block in range(first, last):
         j = block * VL
@@ -410,3 +572,4 @@ def recurrent(
                     results.c[0] + (b * state_batch + j),
                     mask=lane_mask,
                 )
+    close_stage(events, 0)

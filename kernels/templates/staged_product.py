@@ -192,8 +192,8 @@ def line_turn(steps):
 
 @S.record
 class Walk:
-    """Through a block, as Way: of its `channels` channels; its weights under a tile; lines of pixels are `of_line` long,
-    rows of results `line_pitch` apart, and `line_steps` of the steps are of a line.
+    """Through a block, as Way: of its `channels` channels; its weights under a tile; lines of pixels are `of_line`
+    long, rows of results `line_pitch` apart, and `line_steps` of the steps are of a line.
     """
 
     channels: S.i32
@@ -481,7 +481,11 @@ def staged_product(
             line_steps, turn = S.i32(walk.line_steps), S.i32(walk.turn)
             if not EVEN:
                 if own_block == blocks.count - 1:
-                    steps, rest, weights_of_tile = S.i32(last_walk.steps), S.i32(last_walk.rest), S.i32(last_walk.weights)
+                    steps, rest, weights_of_tile = (
+                        S.i32(last_walk.steps),
+                        S.i32(last_walk.rest),
+                        S.i32(last_walk.weights),
+                    )
                     pitch, pixel_pitch = S.i32(last_walk.pitch), S.i32(last_walk.pixel_pitch)
                     line_pitch, of_line = S.i32(last_walk.line_pitch), S.i32(last_walk.of_line)
                     channels = S.i32(last_walk.channels)
@@ -676,9 +680,7 @@ def staged_product(
             if is_last:
                 stored = S.min(panel_columns, own_columns)
                 target = out + (own_offset + own_n)
-                move(
-                    leaving, True, results, panel_columns, target, ldc, stored, S.i32(ROWS), S.i32(pixel), row_pitch
-                )
+                move(leaving, True, results, panel_columns, target, ldc, stored, S.i32(ROWS), S.i32(pixel), row_pitch)
                 done = done + 1
                 if OUT_BUFFERS > 1:
                     leaving = (stage[2] + stage[3]) - leaving

@@ -280,8 +280,8 @@ def add_tiles(
     way: Way,
     block: S.i32,
 ):
-    """Adds the products of a block, if it is not the first one, to the sums of `count` times `height` pixels by `tiles` times COLUMNS columns, whose
-    sums are tile_pitch apart.
+    """Adds the products of a block, if it is not the first one, to the sums of `count` times `height` pixels by `tiles`
+    times COLUMNS columns, whose sums are tile_pitch apart.
     """
     acc = sums_of_tile(height)
     zero = S.cast(0, f"{SUM}x{VL}")

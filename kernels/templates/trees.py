@@ -18,13 +18,14 @@ def walk(x, nodes, at, row):
     while moved != S.cast(0, WORD):
         moved = S.cast(0, WORD)
         for k in S.unroll(WALKS):
-            word = nodes[2 * at[k] + 1]
+            node = S.i64(at[k])
+            word = nodes[2 * node + 1]
             distance = word >> (FEATURE_BITS + 1)
             value = S.cast(x[row[k] + S.i32(word & (((2 if TWICE else 1) << FEATURE_BITS) - 1))], REAL)
-            passes = value <= S.reinterpret(nodes[2 * at[k]], REAL)
+            passes = value <= S.reinterpret(nodes[2 * node], REAL)
             if MISSING and not TWICE:
                 passes = passes or (value != value and ((word >> FEATURE_BITS) & 1) != 0)
-            at[k] = at[k] + (S.i32(1) if passes else S.i32(distance))
+            at[k] = at[k] + (S.u32(1) if passes else S.u32(distance))
             moved = moved | distance
 
 
@@ -50,18 +51,18 @@ def combined(old, new):
 
 def add_leaf(nodes, leaf, leaf_targets, leaf_weights, sums):
     """The weights of a leaf to the results of one row, which begin at `sums`."""
-    first = S.i32(nodes[2 * leaf + 2])
+    first = S.i32(nodes[2 * S.i64(leaf) + 2])
     if DENSE:
         for t in range(TARGETS):
             sums[t] = combined(sums[t], leaf_weights[first + t])
     else:
-        for e in range(first, first + S.i32(nodes[2 * leaf + 3])):
+        for e in range(first, first + S.i32(nodes[2 * S.i64(leaf) + 3])):
             target = S.i32(leaf_targets[e])
             sums[target] = combined(sums[target], leaf_weights[e])
 
 
 def value_of(nodes, leaf):
-    return S.reinterpret(nodes[2 * leaf + 2], REAL)
+    return S.reinterpret(nodes[2 * S.i64(leaf) + 2], REAL)
 
 
 def finish(out, row):
@@ -88,7 +89,7 @@ def walk_rows(
     tree_last: S.i32,
 ):
     """The trees of a block for the WALKS rows from row_first on, those beyond `rows` left out."""
-    at = S.alloc_buffer((WALKS,), "i32")
+    at = S.alloc_buffer((WALKS,), "u32")
     row = S.alloc_buffer((WALKS,), "i32")
     sums = S.alloc_buffer((WALKS,), REAL)
     for k in S.unroll(WALKS):
@@ -98,7 +99,7 @@ def walk_rows(
             row[k] = k * (2 << FEATURE_BITS)
         sums[k] = nothing()
     for tree in range(tree_first, tree_last):
-        root = S.i32(roots[tree])
+        root = S.u32(roots[tree])
         for k in S.unroll(WALKS):
             at[k] = root
         walk(work if TWICE else x, nodes, at, row)
@@ -129,17 +130,18 @@ def walk_trees(
     tree_last: S.i32,
 ):
     """The trees of a block for one row, WALKS of them at a time."""
-    at = S.alloc_buffer((WALKS,), "i32")
+    at = S.alloc_buffer((WALKS,), "u32")
     row = S.alloc_buffer((WALKS,), "i32")
     total = nothing()
+    own = x + own_row * columns
     if TWICE:
-        write_twice(x + own_row * columns, work)
+        write_twice(own, work)
     for k in S.unroll(WALKS):
-        row[k] = 0 if TWICE else own_row * columns
+        row[k] = 0
     for tree in range(tree_first, tree_last, WALKS):
         for k in S.unroll(WALKS):
-            at[k] = S.i32(roots[S.min(tree + k, tree_last - 1)])
-        walk(work if TWICE else x, nodes, at, row)
+            at[k] = S.u32(roots[S.min(tree + k, tree_last - 1)])
+        walk(work if TWICE else own, nodes, at, row)
         for k in S.unroll(WALKS):
             if tree + k < tree_last:
                 if TARGETS == 1:

@@ -92,6 +92,11 @@ TEST_F(OpDataTest, FloatsThatHoldIntegers) {
   EXPECT_EQ(data(cast(emit("Mul", {}, {f, floats({1.5f})}), DType::kI64)), "[floordiv(3*N, 2),floordiv(3*H, 2)]");
   EXPECT_EQ(data(emit("Sqrt", {}, {f})), "unknown");
   EXPECT_EQ(data(cast(emit("Add", {}, {f, floats({0.5f})}), DType::kI64)), "unknown");
+  // Roots that are whole.
+  EXPECT_EQ(data(emit("Sqrt", {}, {floats({16})})), "[4]");
+  EXPECT_EQ(data(emit("Pow", {}, {floats({9}), floats({0.5f})})), "[3]");
+  EXPECT_EQ(data(emit("Pow", {}, {floats({8}), floats({0.5f})})), "unknown");
+  EXPECT_EQ(data(emit("Sqrt", {}, {floats({-4})})), "unknown");
 }
 
 TEST_F(OpDataTest, ElementsThatDoNotFitAreNotFollowed) {

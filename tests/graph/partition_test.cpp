@@ -255,6 +255,29 @@ TEST(Partition, SecondOfTwoProducersTakesTheJoin) {
   EXPECT_EQ(text_of(*graph, *groups), "all: b | all: a s r");
 }
 
+TEST(Partition, DequantizedSumIsThereForTheProduct) {
+  // Whichever operand of the sum it is, and however early: the product is asked first.
+  const auto graph = parse(R"(graph "g" {
+    input %x: float32[4]
+    input %y: uint8[4]
+    const %scale = float32[] {0.5}
+    %d = DequantizeLinear(%y, %scale)
+    %a = Exp(%x)
+    %s = Add(%d, %a)
+    %q = Relu(%s)
+    output "q" = %q
+  })");
+  const Fake all("all", [](const Graph& g, NodeId anchor) -> ClaimResult {
+    const std::string& op = g.node(anchor).op;
+    if (op == "Exp") return Claim{anchor, {anchor, NodeId{0}, NodeId{2}, NodeId{3}}, 1};
+    if (op == "DequantizeLinear") return Claim{anchor, {anchor, NodeId{2}, NodeId{3}}, 1};
+    return Claim{anchor, {anchor}, 1};
+  });
+  auto groups = run(*graph, {&all});
+  ASSERT_TRUE(groups.ok()) << groups.status().message();
+  EXPECT_EQ(text_of(*graph, *groups), "all: a d s q");
+}
+
 TEST(Partition, RunSymbolsAreDependencies) {
   const auto graph = parse(R"(graph "g" {
     input %n: int64[2]

@@ -347,6 +347,27 @@ TEST_F(Disassembled, MostInstructionsOfTilesForAArch64Multiply) {
   }
 }
 
+// Products of every number of rows from two on; of one it is two thirds at best.
+std::string few_rows_model() {
+  OnnxBuilder b("few_rows", 1);
+  b.input("x", DType::kF32, {"N", int64_t{160}});
+  b.output(b.op("Gemm", {"x", b.weight({160, 64}, 0.1), b.weight({64}, 0.1)}), "y", DType::kF32, {"N", int64_t{64}});
+  const std::string path = temporary_path("few_rows.onnx");
+  return b.save(path).ok() ? path : "";
+}
+
+// kernels/README.md says why fewer than four rows stay below four of five.
+TEST_F(Disassembled, MostInstructionsOfProductsOfFewRowsForAArch64Multiply) {
+  if (const std::string missing = missing_tool("aarch64-neon"); !missing.empty())
+    GTEST_SKIP() << "there is no " << missing;
+  const std::string model = few_rows_model();
+  for (const auto& [rows, share] : {std::pair("2", 0.7), {"3", 0.77}, {"4", 0.8}, {"6", 0.8}, {"8", 0.8}, {"9", 0.8}}) {
+    const std::string tile = std::string("gemm_tile_") + rows + "P";
+    expect_registers(model, "aarch64-neon", 1,
+                     {.part_of_name = tile, .least_share = share, .of_all = true, .products = 24});
+  }
+}
+
 // Rows of 14 and 7 pixels, tiles of seven, of which six are inside of the image for taps at the ends; strided taps alone.
 std::string low_tiles_model() {
   OnnxBuilder b("low_tiles", 1);

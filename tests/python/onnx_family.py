@@ -1,8 +1,22 @@
-"""Many nodes of one family, each with what it should give, in one model: one conversion for all of them."""
+"""Many nodes of one family, each with what it should give, in one model: one conversion for all of them; and the
+functions that expectations share."""
 
 import aipu
 import numpy as np
 from onnx_text import node, write_model
+
+
+def floats(random, *shape):
+    return random.standard_normal(shape).astype(np.float32)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
 
 
 class Family:

@@ -14,7 +14,7 @@ F32 = np.float32
 class Weights:
     """Random codes [rows, depth], scales and zero points of their blocks."""
 
-    def __init__(self, rows, depth, block, bits, zero="none", scale=F32, seed=0):
+    def __init__(self, rows, depth, block, bits, zero="none", scale=F32, seed=0, accuracy_level=0):
         random = np.random.default_rng(seed)
         self.rows, self.depth, self.block, self.bits = rows, depth, block, bits
         self.blocks = -(-depth // block)
@@ -22,6 +22,7 @@ class Weights:
         self.scales = (random.random((rows, self.blocks)) * 0.1 + 0.01).astype(scale)
         self.zeros = random.integers(0, 1 << bits, (rows, self.blocks)).astype(np.uint8)
         self.zero = zero
+        self.accuracy_level = accuracy_level
 
     def packed(self, x):
         if self.bits == 8:
@@ -41,7 +42,8 @@ class Weights:
         return (per_block * self.scales[..., None]).reshape(self.rows, -1)[:, : self.depth].T
 
     def sizes(self):
-        return {"K": self.depth, "N": self.rows, "bits": self.bits, "block_size": self.block}
+        sizes = {"K": self.depth, "N": self.rows, "bits": self.bits, "block_size": self.block}
+        return sizes | ({"accuracy_level": self.accuracy_level} if self.accuracy_level else {})
 
 
 def build(folder, weights, shape, dtype="float32", bias=None, behind=(), **options):
@@ -116,6 +118,35 @@ def test_interpreted_to_the_bit(tmp_path):
         compiled = check(output, weights, (rows,))
         np.testing.assert_array_equal(check(output, weights, (rows,), backend="interp"), compiled)
         np.testing.assert_array_equal(check(output, weights, (rows,), threads=1), compiled)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("zero", ["none", "packed"])
+@pytest.mark.parametrize("level", [1, 2, 3, 4])
+def test_accuracy_levels(tmp_path, level, zero, bits):
+    """What x may be rounded to, relative to the greatest number of its block; more rows are multiplied as they are."""
+    step = {1: 2.0**-23, 2: 2.0**-15, 3: 2.0**-15, 4: 0.5 / 127}[level]
+    weights = Weights(rows=75, depth=168, block=32, bits=bits, zero=zero, accuracy_level=level)
+    output = build(tmp_path, weights, ["M"])
+    dense = np.abs(np.pad(weights.dense(), [(0, 24), (0, 0)]).reshape(6, 32, 75))
+    for rows in (1, 2, 3, 4, 7, 8, 9):
+        x = np.random.default_rng(rows).standard_normal((rows, 168)).astype(F32)
+        x[:, 64:96] = 0
+        x[0, 100] = 1e20
+        found = next(iter(aipu.load(output).session(threads=2).run({"x": x}).values()))
+        wide = np.pad(x.astype(np.float64), [(0, 0), (0, 24)]).reshape(rows, 6, 32)
+        highest = np.abs(wide).max(-1)
+        bound = np.einsum("rb,bkn->rn", highest * (step if rows < 9 else 0), dense)
+        bound += 3e-6 * np.einsum("rbk,bkn->rn", np.abs(wide), dense) + 1e-30
+        error = np.abs(found - x.astype(np.float64) @ weights.dense())
+        assert (error <= bound).all(), (rows, (error / bound).max())
+        interpreted = next(iter(aipu.load(output, backend="interp").run({"x": x}).values()))
+        np.testing.assert_array_equal(found, interpreted)
+
+
+def test_an_unknown_accuracy_level_is_refused(tmp_path):
+    with pytest.raises((ValueError, RuntimeError), match="accuracy_level is 5"):
+        build(tmp_path, Weights(rows=8, depth=32, block=32, bits=4, accuracy_level=5), ["M"])
 
 
 @pytest.mark.parametrize("bits", [4, 8])
@@ -238,3 +269,46 @@ def test_infinite_and_huge_rows(tmp_path, bits, target):
         finite = np.isfinite(expected)
         np.testing.assert_array_equal(found[np.isinf(expected)], expected[np.isinf(expected)])
         np.testing.assert_allclose(found[finite], expected[finite], rtol=1e-4, atol=1e-4)
+
+
+def small_floats(dtype):
+    """The numbers of all codes of a float type without infinities."""
+    exponents, mantissas = {"float4e2m1": (2, 1), "float6e2m3": (2, 3), "float6e3m2": (3, 2)}[dtype]
+    numbers = []
+    for code in range(1 << (exponents + mantissas)):
+        exponent, mantissa = code >> mantissas, code & ((1 << mantissas) - 1)
+        bias = (1 << (exponents - 1)) - 1
+        fraction = mantissa / (1 << mantissas) + (exponent > 0)
+        numbers.append(fraction * 2.0 ** (max(exponent, 1) - bias))
+    return np.array([*numbers, *(-number for number in numbers)]), exponents + mantissas + 1
+
+
+@pytest.mark.parametrize("dtype, stays", [("float4e2m1", True), ("float6e2m3", True), ("float6e3m2", False)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_weights_of_small_floats(tmp_path, dtype, stays, axis):
+    """Where the numbers are integers of 8 bits times a power of two, these are multiplied; exact as before."""
+    random = np.random.default_rng(9)
+    numbers, bits = small_floats(dtype)
+    shape = (96, 40) if axis == 0 else (40, 96)
+    codes = random.integers(0, numbers.size, shape).astype(np.uint8)
+    codes.flat[: numbers.size] = np.arange(numbers.size)
+    scales = random.uniform(0.01, 0.1, (3, 40) if axis == 0 else (40, 3)).astype(F32)
+    stream = np.unpackbits(codes.reshape(-1, 1), axis=1, bitorder="little")[:, :bits]
+    packed = np.packbits(stream.ravel(), bitorder="little").tobytes()
+    dense = numbers[codes] * np.repeat(scales.astype(np.float64), 32, axis)
+    nodes = [
+        node("DequantizeLinear", ["w", "s"], ["real"], axis=axis, block_size=32),
+        node("Gemm", ["x", "real"], ["y"], transB=axis),
+        node("Identity", ["real"], ["numbers"]),
+    ]
+    outputs = [("y", "float32", ["M", 40]), ("numbers", "float32", shape)]
+    path = tmp_path / "floats.onnx"
+    constants = {"w": Raw(dtype, shape, packed), "s": scales}
+    write_model(path, nodes, [("x", "float32", ["M", 96])], outputs, constants, opset=23)
+    output = aipu.build(path, tmp_path / "floats.aipu.bin", dump_ir=tmp_path / "ir")["output"]
+    assert ("aipu::BlockQuantizedMatMul" in (tmp_path / "ir" / "groups.txt").read_text()) == stays
+    for rows in (1, 4, 20):
+        x = random.standard_normal((rows, 96)).astype(F32)
+        found = aipu.load(output).run({"x": x})
+        np.testing.assert_array_equal(found["numbers"], dense.astype(F32))
+        np.testing.assert_allclose(found["y"], x @ (dense if axis == 0 else dense.T), rtol=2e-5, atol=2e-5)

@@ -5,7 +5,7 @@ import math
 import aipu
 import numpy as np
 import pytest
-from onnx_family import Family
+from onnx_family import Family, floats, softmax
 from onnx_text import node, write_model
 
 F32 = np.float32
@@ -20,15 +20,6 @@ def random():
 @pytest.fixture
 def family():
     return Family(opset=17, domain="com.microsoft")
-
-
-def floats(random, *shape):
-    return random.standard_normal(shape).astype(F32)
-
-
-def softmax(x):
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
 
 
 def split_heads(x, heads):

@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
-from onnx_family import Family
+from onnx_family import Family, floats
 
 F32, I8, U8 = np.float32, np.int8, np.uint8
 TARGETS = ["host", "X2_1204"]
@@ -19,10 +19,6 @@ def random():
 @pytest.fixture
 def family():
     return Family(opset=21)
-
-
-def floats(random, *shape):
-    return random.standard_normal(shape).astype(F32)
 
 
 def both_ways(family, op, operands, expected, constants=(), **attributes):

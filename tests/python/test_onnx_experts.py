@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from onnx_family import Family
+from onnx_family import Family, floats, softmax
 
 F32 = np.float32
 HIDDEN, INNER = 32, 64
@@ -18,15 +18,6 @@ def random():
 @pytest.fixture
 def family():
     return Family(opset=17, domain="com.microsoft")
-
-
-def floats(random, *shape):
-    return random.standard_normal(shape).astype(F32)
-
-
-def softmax(x):
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
 
 
 def packed(codes, bits):

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from onnx_family import Family
+from onnx_family import Family, floats, sigmoid, softmax
 
 F32 = np.float32
 
@@ -17,10 +17,6 @@ def random():
 @pytest.fixture
 def family():
     return Family(opset=17, domain="com.microsoft")
-
-
-def floats(random, *shape):
-    return random.standard_normal(shape).astype(F32)
 
 
 def erf(x):
@@ -37,15 +33,6 @@ def dynamically_rounded(x):
     scale = F32(span / 255) or F32(1)
     zero = np.uint8(np.clip(np.rint(-min(x.min(), 0) / scale), 0, 255))
     return dequantize(quantize(x, scale, zero), scale, zero)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def softmax(x):
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
 
 
 def layer_norm(x, gamma, beta, epsilon):

@@ -3,7 +3,7 @@
 import aipu
 import numpy as np
 import pytest
-from onnx_family import Family
+from onnx_family import Family, floats, sigmoid
 from onnx_text import node, write_model
 
 F32 = np.float32
@@ -17,14 +17,6 @@ def random():
 @pytest.fixture
 def family():
     return Family(opset=18, domain="com.microsoft")
-
-
-def floats(random, *shape):
-    return random.standard_normal(shape).astype(F32)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def rms_norm(x, epsilon=1e-5):

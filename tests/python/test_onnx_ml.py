@@ -5,7 +5,7 @@ import math
 import aipu
 import numpy as np
 import pytest
-from onnx_family import Family
+from onnx_family import Family, sigmoid, softmax
 from onnx_text import node, write_model
 
 F32 = np.float32
@@ -28,15 +28,6 @@ def random():
 @pytest.fixture
 def family():
     return Family(opset=17, domain="ai.onnx.ml")
-
-
-def softmax(z):
-    e = np.exp(z - z.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
-
-
-def sigmoid(z):
-    return 1 / (1 + np.exp(-z))
 
 
 class Forest:

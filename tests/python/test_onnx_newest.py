@@ -4,21 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from onnx_family import Family
+from onnx_family import Family, floats, softmax
 
 
 @pytest.fixture
 def random():
     return np.random.default_rng(7)
-
-
-def floats(random, *shape):
-    return random.standard_normal(shape).astype(np.float32)
-
-
-def softmax(x):
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
 
 
 def cumulative_product(x, axis, exclusive, reverse):

@@ -3,17 +3,13 @@
 import aipu
 import numpy as np
 import pytest
-from onnx_family import Family
+from onnx_family import Family, floats, sigmoid
 from onnx_text import node, write_model
 
 
 @pytest.fixture
 def random():
     return np.random.default_rng(3)
-
-
-def floats(random, *shape):
-    return random.standard_normal(shape).astype(np.float32)
 
 
 def test_gemm_adds_a_column(tmp_path, random):
@@ -53,10 +49,6 @@ def test_cumulative_along_an_axis_of_the_run(tmp_path, random, axis):
     family.add("CumSum", [x, np.array([axis], np.int64)], np.flip(np.cumsum(np.flip(x, axis), axis), axis), reverse=1)
     family.add("CumProd", [x, np.array(axis, np.int64)], np.cumprod(x, axis))
     family.check(tmp_path)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 @pytest.mark.parametrize("peepholes", [False, True])
@@ -561,3 +553,49 @@ def test_statistics_of_the_batch(tmp_path, random):
     operands = [x, scale, bias, mean, variance]
     family.add("BatchNormalization", operands, [a.astype(np.float32) for a in kept], momentum=0.8)
     family.check(tmp_path)
+
+
+def test_slices_of_narrow_rows(tmp_path, random):
+    """Copies of rows of a few elements, whose kernels differ by width and by the size of an element."""
+    family = Family(opset=17)
+    widths = {np.float32: (1, 2, 3, 4, 5, 9, 19), np.float16: (3, 8, 11, 33), np.uint8: (3, 17, 21), np.float64: (2, 7)}
+    for dtype, several in widths.items():
+        x = random.integers(0, 200, (2, 9, 11, 35)).astype(dtype)
+        for width in several:
+            # All but the last of every second row, every third column from the second on.
+            first = width % 2
+            expected = x[:, 0:8:2, 1::3, first : first + width]
+            index = [np.array(of, np.int64) for of in ([0, 1, first], [8, 11, first + width], [1, 2, 3], [2, 3, 1])]
+            family.add("Slice", [x, *index], expected, constants=[1, 2, 3, 4], symbols=[0] if width == 3 else [])
+    family.check(tmp_path)
+
+
+def test_quantization_by_a_known_scale_is_that_of_a_division(tmp_path, random):
+    """Numbers next to ties, where a product with the reciprocal rounds to the other neighbour now and then."""
+    family = Family(opset=21)
+    for dtype, zero in ((np.int8, 3), (np.uint8, 128), (np.uint8, 7), (np.int16, -5), (np.uint16, 0)):
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        for scale in np.float32(random.uniform(0.5, 2, 4) * 10.0 ** random.uniform(-6, 4, 4)):
+            ties = (random.integers(least - zero, most - zero, 997) + 0.5) * np.float64(scale)
+            x = np.float32(ties)
+            several = [x, np.nextafter(x, np.float32(np.inf)), np.nextafter(x, np.float32(-np.inf))]
+            special = np.float32([0, -0.0, 1e-42, 3e38, -3e38, np.inf, -np.inf])
+            x = np.concatenate([*several, special])
+            with np.errstate(over="ignore"):
+                y = np.clip(np.rint(x / scale) + zero, least, most).astype(dtype)
+            family.add("QuantizeLinear", [x, scale, dtype(zero)], y, constants=(1, 2), tolerance=0)
+    family.check(tmp_path)
+
+
+def test_extents_that_become_too_long_are_refused(tmp_path):
+    """Reshapes to extents of a run: each repeats those before, in the end they are no expression any more."""
+    nodes, last = [], "x"
+    for k in range(3):
+        nodes += [node("Reshape", [last, f"shape_{k}"], [f"y{k}"]), node("Softmax", [f"y{k}"], [f"z{k}"])]
+        last = f"z{k}"
+    shapes = [(f"shape_{k}", "int64", [3]) for k in range(3)]
+    write_model(
+        tmp_path / "m.onnx", nodes, [("x", "float32", ["a", "b"]), *shapes], [(last, "float32", ["c", "d", "e"])]
+    )
+    with pytest.raises(RuntimeError, match="Reshape.*extents of its operands are no expression of those of the inputs"):
+        aipu.build(tmp_path / "m.onnx", tmp_path / "m.aipu.bin")

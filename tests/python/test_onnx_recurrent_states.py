@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from onnx_family import Family
+from onnx_family import Family, floats, sigmoid
 
 F32 = np.float32
 BATCH, LENGTH, SIZE = 2, 3, 4
@@ -16,14 +16,6 @@ def random():
 @pytest.fixture
 def family():
     return Family(opset=17, domain="com.microsoft")
-
-
-def floats(random, *shape):
-    return random.standard_normal(shape).astype(F32)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def recurrence(q, k, v, state, decay, rate, scale):

@@ -35,7 +35,7 @@ ALL_MODELS = [
 def cache(tmp_path, monkeypatch):
     """A cache of converted models of its own, above the shared one of compiled kernels."""
     folder = tmp_path / "cache"
-    monkeypatch.setattr(aipu._conversion, "default_cache_folder", lambda: str(folder))
+    monkeypatch.setattr(aipu._converted, "default_cache_folder", lambda: str(folder))
     return folder
 
 

@@ -304,8 +304,8 @@ def test_what_is_missing_says_so():
     s = te.create_schedule(C.op)
     with pytest.raises(aipu.TVMError, match="te.gradient"):
         te.gradient(C, [A])
-    with pytest.raises(aipu.TVMError, match="transform_layout of stage 'C'"):
-        s[C].transform_layout(lambda i: [i])
+    with pytest.raises(aipu.TVMError, match="'dma_copy' is not supported yet"):
+        s[C].pragma(C.op.axis[0], "dma_copy")
 
 
 def test_caches_keep_the_computation_and_its_schedule():

@@ -171,8 +171,8 @@ def test_statements_by_their_classes():
     assert isinstance(stmt, tir.For) and isinstance(stmt.body, tir.IfThenElse)
     assert tir.AttrStmt(i, "pragma_hint", 1, stmt).attr_key == "pragma_hint"
     assert len(tir.SeqStmt([stmt, stmt])) == 2
-    with pytest.raises(tvm.TVMError, match="opposite condition"):
-        tir.IfThenElse(i < 5, body, body)
+    with pytest.raises(TypeError, match="a statement, not int"):
+        tir.IfThenElse(i < 5, body, 3)
     with pytest.raises(tvm.TVMError, match="a loop from 0"):
         tir.For(i, 1, 8, tir.ForKind.SERIAL, body)
     x = np.arange(8, dtype="float32")

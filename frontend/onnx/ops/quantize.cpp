@@ -59,6 +59,39 @@ bool is_matrix_of_codes(OpContext& c) {
   return has_codes && c.rank(c.input(0)) == 2 && c.rank(c.input(1)) == 2;
 }
 
+// Elements of a constant, of a type that is computed with or of floats of few bits.
+std::vector<double> numbers_of(const graph::Constant& constant) {
+  const SmallFloat* format = small_float(constant.dtype());
+  if (format == nullptr) return constant.to_doubles();
+  std::vector<double> numbers;
+  for (const std::byte code : constant.bytes()) numbers.push_back(value_of_code(*format, static_cast<uint8_t>(code)));
+  return numbers;
+}
+
+// Constant weights of a float type whose numbers are integers of 8 bits times one power of two (float4e2m1: halves up
+// to 6): these integers, and scales that have the power. Such products are exact as before.
+bool takes_small_floats(OpContext& c, DType dtype) {
+  const graph::Constant* x = c.graph().constant(c.input(0));
+  const graph::Constant* scales = c.graph().constant(c.input(1));
+  if (x == nullptr || scales == nullptr || c.has_input(2) || dtype != DType::kF32) return false;
+  const SmallFloat* format = small_float(x->dtype());
+  const bool fits = format != nullptr && format->special == SmallFloat::Special::kNone && format->is_signed;
+  if (!fits || x->shape().size() != 2 || scales->shape().size() != 2) return false;
+  // Of the least number that is not 0.
+  const int power = 1 - format->bias - format->mantissa_bits;
+  if (std::ldexp(value_of_code(*format, static_cast<uint8_t>(format->greatest())), -power) > 127) return false;
+  std::vector<int8_t> integers;
+  for (const double number : numbers_of(*x)) integers.push_back(static_cast<int8_t>(std::ldexp(number, -power)));
+  std::vector<float> factors;
+  for (const double scale : numbers_of(*scales)) {
+    factors.push_back(static_cast<float>(std::ldexp(scale, power)));
+    if (static_cast<double>(factors.back()) != std::ldexp(scale, power)) return false;
+  }
+  c.inputs[0] = c.constant(graph::Constant::of<int8_t>(DType::kI8, x->shape(), integers));
+  c.inputs[1] = c.constant(graph::Constant::of<float>(DType::kF32, scales->shape(), factors));
+  return true;
+}
+
 struct Range {
   double least = 0, greatest = 0;
 };
@@ -111,7 +144,7 @@ void dequantize_linear(OpContext& c) {
     const ValueId y = c.emit("DequantizeLinear", listed(c.pass_attributes("DequantizeLinear")), c.inputs);
     return c.set_output(0, c.cast(y, dtype));
   }
-  if (dtype == scale_type && is_matrix_of_codes(c)) return pass(c);
+  if (takes_small_floats(c, dtype) || (dtype == scale_type && is_matrix_of_codes(c))) return pass(c);
   const Blocks blocks = take_blocks(c);
   const ValueId x = c.input(0);
   const auto spread = [&](size_t i) {

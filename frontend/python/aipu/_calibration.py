@@ -9,9 +9,10 @@ from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional,
 import numpy as np
 
 from . import _batching, _test_data
+from ._arrays import TensorSpec
 from ._stored_type import numpy_dtype
-from .batch import _run, _sources
-from .model import TensorSpec
+from .batch import _sources
+from .batch._samples import Sample, prepare
 
 Feed = Dict[str, np.ndarray]
 
@@ -97,12 +98,12 @@ def _samples(
     specs: Sequence[TensorSpec],
     limit: Optional[int],
     preprocess: Optional[Callable[[Any], Any]],
-) -> Iterator[_run._Sample]:
+) -> Iterator[Sample]:
     for item in source.items(0):
         if limit is not None and item.index >= limit:
             break
         try:
-            sample = _run.prepare(item, preprocess, specs, source.is_table)
+            sample = prepare(item, preprocess, specs, source.is_table)
         except Exception as error:  # of a file, or of the user's function
             raise ValueError(f"data '{item.name}': {error}") from error
         yield sample

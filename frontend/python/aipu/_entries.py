@@ -9,8 +9,8 @@ from typing import Any, Iterator, List, Mapping, Optional, Sequence, Tuple, Unio
 
 import numpy as np
 
-from . import _conversion, _native
-from ._conversion import ModelLike
+from . import _model_source, _native
+from ._model_source import ModelLike
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -32,6 +32,7 @@ class Entry:
     preprocess: Sequence[str] = ()
     postprocess: Sequence[str] = ()
     weights: Optional[PathLike] = None
+    cache_length: Optional[int] = None
 
     def check(self) -> None:
         """TypeError for options of another form."""
@@ -56,6 +57,7 @@ class Entry:
             constants={**(call.constants or {}), **(self.constants or {})},
             preprocess=[*call.preprocess, *self.preprocess],
             postprocess=[*call.postprocess, *self.postprocess],
+            cache_length=call.cache_length if self.cache_length is None else self.cache_length,
         )
 
     def fill(self, options: _native.EntryOptions, path: str) -> None:
@@ -70,6 +72,7 @@ class Entry:
         options.exposed = list(self.expose)
         options.preprocess = list(self.preprocess)
         options.postprocess = list(self.postprocess)
+        options.cache_length = int(self.cache_length or 0)
         options.sequence_lengths = [
             f"{name}={'none' if length is None else int(length)}"
             for name, length in (self.sequence_lengths or {}).items()
@@ -92,7 +95,7 @@ def entries_of(models: Any, call: Entry) -> Tuple[List[Entry], bool]:
     entries = [(model if isinstance(model, Entry) else Entry(model)).within(call) for model in models]
     for entry in entries:
         entry.check()
-        if entry.name is None and _conversion.model_bytes(entry.model) is not None:
+        if entry.name is None and _model_source.model_bytes(entry.model) is not None:
             raise ValueError("a model in memory has no path to take a name from: give Entry(model, name)")
     return entries, True
 
@@ -101,10 +104,10 @@ def entries_of(models: Any, call: Entry) -> Tuple[List[Entry], bool]:
 def told(entries: Sequence[Entry], options: _native.BuildOptions) -> Iterator[None]:
     """Tells the compiler of them, for as long as the models in memory have files."""
     with contextlib.ExitStack() as paths:
-        entries[0].fill(options, paths.enter_context(_conversion.model_path(entries[0].model)))
+        entries[0].fill(options, paths.enter_context(_model_source.model_path(entries[0].model)))
         more = []
         for entry in entries[1:]:
             more.append(_native.EntryOptions())
-            entry.fill(more[-1], paths.enter_context(_conversion.model_path(entry.model)))
+            entry.fill(more[-1], paths.enter_context(_model_source.model_path(entry.model)))
         options.more_entries = more
         yield

@@ -8,8 +8,8 @@ from typing import Iterator, List, Sequence, Tuple
 
 import numpy as np
 
+from ._arrays import TensorSpec
 from ._onnx_graph import tensor_array
-from .model import TensorSpec
 
 
 def test_sets(folder: str) -> List[str]:

@@ -24,7 +24,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 import numpy as np
 
-from . import _conversion
+from . import _converted
 from ._arguments import print_lines, run_program
 from .batch._sources import Rows
 from .bench import _options
@@ -289,7 +289,7 @@ def run(
         raise ValueError(f"'{scenario}' is no scenario (there are: {', '.join(_SCENARIOS)})")
     loadgen = _loadgen()
     kind = _SCENARIOS[scenario]
-    loaded: Model = _conversion.load_model(model, build)
+    loaded: Model = _converted.load_model(model, build)
     feeds = _feeds(loaded, inputs, image, raw, most_samples)
     alone = _measured(loaded, feeds, batch if scenario == "offline" else 1, threads)
     if scenario == "offline" and not rate:

@@ -10,10 +10,10 @@ from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple, Unio
 
 import numpy as np
 
-from . import _conversion, _entries, _files, _native
+from . import _entries, _files, _libraries, _model_source, _native
 from ._arrays import TensorSpec, shown
-from ._conversion import ModelLike
 from ._entries import Entry
+from ._model_source import ModelLike
 from ._operator_text import OperatorText, plugin_sources
 from ._session import ProfileRow, Session, SessionPool
 from ._signature import ListSpec, Signature
@@ -52,6 +52,7 @@ def build(
     plugins: Sequence[Any] = (),
     target_plugins: Sequence[PathLike] = (),
     weights: Optional[PathLike] = None,
+    cache_length: Optional[int] = None,
     disabled_passes: Sequence[str] = (),
     fast_math: bool = False,
     precision: Optional[str] = None,
@@ -81,6 +82,9 @@ def build(
     constants, by name.
     ``preprocess``, ``postprocess``: nodes before inputs and behind outputs, as ``aipugb`` takes them:
     ``["image:uint8,nhwc,mean=0.485:0.456:0.406,std=0.229:0.224:0.225,resize=224x224"]``, ``["logits:softmax,topk=5"]``.
+    ``cache_length``: caches that would grow by a Concat (``past_key_values``) become buffers of so many rows, in which
+    a step may write its own: outputs may be the memory of these inputs. The further input ``past_length`` says how many
+    rows there are.
     ``plugins``: operators of your own: files, functions declared by :mod:`aipu.op`, or modules that have some.
     ``target_plugins``: targets of your own: shared libraries. They stay known to the process.
     ``fast_math``: trade accuracy for speed, as ``aipugb --fast-math`` does; NaN spread over tiles of 4x4 pixels.
@@ -107,14 +111,16 @@ def build(
         raise TypeError(f"disabled_passes: expected a list of names; write disabled_passes=[{disabled_passes!r}]")
     if not 0 <= int(jobs) <= 1024:
         raise ValueError(f"jobs: expected a number from 0 to 1024, found {jobs}")
-    call = Entry(None, None, shapes, expose, sequence_lengths, constants, preprocess, postprocess, weights)
+    call = Entry(
+        None, None, shapes, expose, sequence_lengths, constants, preprocess, postprocess, weights, cache_length
+    )
     entries, several = _entries.entries_of(model, call)
     files, operators = plugin_sources(plugins)
     if any(file.endswith(".so") for file in files):
-        _conversion.show_symbols()
-    _conversion.load_targets(target_plugins)
+        _libraries.show_symbols()
+    _libraries.load_targets(target_plugins)
     if output is None:
-        if several or _conversion.model_bytes(entries[0].model) is not None:
+        if several or _model_source.model_bytes(entries[0].model) is not None:
             what = "several models have no one path" if several else "a model in memory has no path"
             raise TypeError(f"output: {what} to take the name from; say where the aipu.bin goes")
         output = os.path.splitext(os.fspath(entries[0].model))[0] + ".aipu.bin"

@@ -30,6 +30,12 @@ _blocks = _native.schedule
 BlockRV = _blocks.BlockRV
 LoopRV = _blocks.LoopRV
 _PARALLEL, _VECTORIZED, _UNROLLED = 1, 2, 3  # kinds of loops
+# Annotations that ask for something. What users write down for themselves is kept and shown.
+_ASKING = ("tir.", "software_pipeline", "double_buffer", "pragma_tensor_core", "warp_execution", "meta_schedule")
+_NOT_SUPPORTED = """blockize cache_index can_decompose_padding decompose_padding enter_postproc get_sref
+    pad_einsum reindex reindex_cache_read reindex_cache_write reinitialize_rolling_buffer rolling_buffer
+    sample_categorical sample_compute_location sample_perfect_tile set_axis_separator tensorize trace
+    transform_block_layout transform_layout unsafe_set_dtype""".split()
 
 
 class ScheduleError(TVMError):
@@ -37,6 +43,15 @@ class ScheduleError(TVMError):
 
 
 _blocks.set_error_class(ScheduleError)
+
+
+class _Root:
+    """What is around all blocks of a function."""
+
+    name = "root"
+
+    def __repr__(self) -> str:
+        return "block root"
 
 
 class BlockPrimFunc(PrimFunc):
@@ -114,12 +129,25 @@ class Schedule:
     # --- looking ------------------------------------------------------------------------------------------------------
 
     def get_block(self, name: str, func_name: str = "main") -> Any:
-        """The block of that name."""
+        """The block of that name; ``"root"``, if no block has this name, is the whole function."""
+        if name == "root" and all(block.name != name for block in self._native.get_child_blocks(None)):
+            return _Root()
         return self._native.get_block(name)
 
     def get_loops(self, block: Any) -> List[Any]:
         """The loops around a block, outermost first."""
-        return self._native.get_loops(self._block(block))
+        return [] if isinstance(block, _Root) else self._native.get_loops(self._block(block))
+
+    def get_child_blocks(self, block_or_loop: Any) -> List[Any]:
+        """The blocks inside of a loop, or of the block ``"root"``, in order."""
+        if isinstance(block_or_loop, LoopRV):
+            return self._native.get_child_blocks(block_or_loop)
+        inside_root = isinstance(self._block(block_or_loop), _Root)
+        return self._native.get_child_blocks(None) if inside_root else []
+
+    def get_output_blocks(self, scope_block: Any = "root") -> List[Any]:
+        """The blocks that write parameters of the function."""
+        return self._native.get_output_blocks()
 
     def get_producers(self, block: Any) -> List[Any]:
         """The blocks that compute what the block reads."""
@@ -132,6 +160,16 @@ class Schedule:
     def get(self, rv: Any) -> Any:
         """The loop or block itself."""
         return rv
+
+    def work_on(self, func_name: str) -> None:
+        """A schedule has one function, ``main``."""
+        if func_name != "main":
+            raise ScheduleError(f"work_on: there is no function {func_name!r}, there is main")
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _NOT_SUPPORTED:
+            raise ScheduleError(f"{name} of a block schedule is not supported")
+        raise AttributeError(f"Schedule has no attribute {name!r}")
 
     # --- loops --------------------------------------------------------------------------------------------------------
 
@@ -177,6 +215,35 @@ class Schedule:
             raise ScheduleError(f"bind_tec: loop '{loop.name}' has {extent.value} iterations, there are {tecs} TECs")
         self._native.bind(loop, "threadIdx.x")
 
+    def add_unit_loop(self, block_or_loop: Any) -> Any:
+        """A loop that is run once, around a block or a loop."""
+        return self._native.add_unit_loop(self._block(block_or_loop))
+
+    def annotate(self, block_or_loop: Any, ann_key: str, ann_val: Any) -> None:
+        """A note on a block or a loop, which the text shows. Of those that ask for something there are hints about
+        unrolling, ``pragma_auto_unroll_max_step`` and ``pragma_unroll_explicit``, which the compiler of C decides
+        about; others are refused.
+        """
+        if str(ann_key).startswith(_ASKING):
+            raise ScheduleError(f"annotate: '{ann_key}' is not supported")
+        self._native.note(self._block(block_or_loop), str(ann_key), expr(ann_val))
+
+    def unannotate(self, block_or_loop: Any, ann_key: str) -> None:
+        """Takes a note away."""
+        self._native.remove_note(self._block(block_or_loop), str(ann_key))
+
+    # --- reductions ---------------------------------------------------------------------------------------------------
+
+    def decompose_reduction(self, block: Any, loop: Any) -> Any:
+        """What a reduction starts from becomes a block of its own, in front of a loop; the new block."""
+        return self._native.decompose_reduction(self._block(block), loop)
+
+    def rfactor(self, loop: Any, factor_axis: int = 0) -> Any:
+        """The iterations of a reduction loop get results of their own, which the block reduces over then: a buffer
+        with a dimension more, at ``factor_axis``. The new block, which computes them in the loops that there were.
+        """
+        return self._native.rfactor(loop, int(factor_axis))
+
     # --- copies -------------------------------------------------------------------------------------------------------
 
     def cache_read(
@@ -204,6 +271,12 @@ class Schedule:
         """The memory of the n-th buffer that the block writes, which is no parameter."""
         self._native.set_scope(self._block(block), buffer_index, storage_scope)
 
+    def storage_align(self, block: Any, buffer_index: int, axis: int, factor: int, offset: int) -> None:
+        """The stride of a dimension of the n-th buffer that the block writes leaves the rest ``offset`` when it is
+        divided by ``factor``; of no parameter.
+        """
+        self._native.storage_align(self._block(block), buffer_index, int(axis), int(factor), int(offset))
+
     # --- places -------------------------------------------------------------------------------------------------------
 
     def compute_at(self, block: Any, loop: Any, preserve_unit_loops: bool = False, index: int = -1) -> None:
@@ -223,7 +296,7 @@ class Schedule:
         self._native.reverse_compute_inline(self._block(block))
 
     def _block(self, block: Any) -> Any:
-        return self._native.get_block(block) if isinstance(block, str) else block
+        return self.get_block(block) if isinstance(block, str) else block
 
 
 def _elementwise(func: Any, target: Any, block: Any, inputs: int) -> Schedule:

@@ -20,7 +20,8 @@ _HINTS = (
     "tir.instrument_bound_checkers",
     "tir.noalias",
 )
-_REFUSED = ("te.keep_schedule_record", "tir.add_lower_pass")
+_REFUSED = ("tir.add_lower_pass",)
+_TAKEN = (*_HINTS, "te.keep_schedule_record")
 _entered: List["PassContext"] = []
 
 
@@ -45,8 +46,8 @@ class PassContext:
         if instruments:
             raise TVMError("PassContext: instruments are not supported")
         for key, value in self.config.items():
-            if key not in _HINTS + _REFUSED:
-                known = ", ".join(sorted(_HINTS + _REFUSED))
+            if key not in _TAKEN + _REFUSED:
+                known = ", ".join(sorted(_TAKEN + _REFUSED))
                 raise AttributeError(f"invalid config option '{key}'; known are {known}")
             if key in _REFUSED and value:
                 raise TVMError(f"PassContext: '{key}' is not supported")

@@ -88,13 +88,6 @@ class Costs:
     ort: dict[str, float] = field(default_factory=dict)
 
 
-def spread_of(ratios: list[float]) -> tuple[float, float, float]:
-    """Median and quartiles."""
-    ordered = sorted(ratios)
-    quarter = len(ordered) // 4
-    return statistics.median(ordered), ordered[quarter], ordered[len(ordered) - 1 - quarter]
-
-
 def compare(
     row: Row,
     binary: Path,
@@ -121,22 +114,14 @@ def compare(
             row.fast = Fast(error=turns.relative_error(fast.outputs(), ort.outputs()))
             if not row.fast.error <= max(limit, options.fast_tolerance):
                 row.failure += f" outputs differ with --fast-math: {row.fast.error:.2g}"
-        times: dict[int, list[float]] = {id(side): [] for side in competitors}
-        ratios: dict[int, list[float]] = {id(side): [] for side in competitors}
-        for blocks in turns.take_turns(competitors, options.rounds, options.seconds):
-            theirs = statistics.median(blocks[competitors.index(ort)])
-            for side, block in zip(competitors, blocks, strict=True):
-                times[id(side)] += block
-                ratios[id(side)].append(theirs / statistics.median(block))
-        row.aipu_ms = statistics.median(times[id(aipu)]) * 1e3
-        row.ort_ms = statistics.median(times[id(ort)]) * 1e3
-        row.aipu_best_ms = min(times[id(aipu)]) * 1e3
-        row.ort_best_ms = min(times[id(ort)]) * 1e3
-        row.ratio, row.ratio_low, row.ratio_high = spread_of(ratios[id(aipu)])
+        taken = turns.take_turns(competitors, options.rounds, options.seconds)
+        row.aipu_ms, row.aipu_best_ms = taken.median_ms(aipu), taken.best_ms(aipu)
+        row.ort_ms, row.ort_best_ms = taken.median_ms(ort), taken.best_ms(ort)
+        row.ratio, row.ratio_low, row.ratio_high = taken.ratio(ort, aipu)
         row.best_ratio = row.ort_best_ms / row.aipu_best_ms
         if fast is not None and row.fast is not None:
-            row.fast.aipu_ms = statistics.median(times[id(fast)]) * 1e3
-            row.fast.ratio, row.fast.ratio_low, row.fast.ratio_high = spread_of(ratios[id(fast)])
+            row.fast.aipu_ms = taken.median_ms(fast)
+            row.fast.ratio, row.fast.ratio_low, row.fast.ratio_high = taken.ratio(ort, fast)
     finally:
         for side in competitors:
             side.close()

@@ -107,21 +107,16 @@ def measure(
                 run.bind(inputs)
                 run.run()
             rows[precision].error[side] = turns.relative_error(run.outputs(), expected)
-        taken = [
-            [statistics.median(block) for block in blocks]
-            for blocks in turns.take_turns(runs, options.rounds, options.seconds)
-        ]
-        medians = {id(run): [blocks[at] for blocks in taken] for at, run in enumerate(runs)}
+        taken = turns.take_turns(runs, options.rounds, options.seconds)
         for precision, own in ours.items():
             row = rows[precision]
             others = {side: run for (kind, side), run in peers.items() if kind == precision}
             if precision != "fp32" and "fp32" in ours:
                 others["fp32"] = ours["fp32"]
-            row.ms["aipu"] = statistics.median(medians[id(own)]) * 1e3
+            row.ms["aipu"] = taken.median_ms(own)
             for side, other in others.items():
-                row.ms[side] = statistics.median(medians[id(other)]) * 1e3
-                ratios = [b / a for a, b in zip(medians[id(own)], medians[id(other)], strict=True)]
-                row.ratio[side], low, high = compare.spread_of(ratios)
+                row.ms[side] = taken.median_ms(other)
+                row.ratio[side], low, high = taken.ratio(other, own)
                 row.quartiles[side] = (low, high)
     finally:
         for run in runs:

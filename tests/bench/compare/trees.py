@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -85,12 +84,11 @@ def compare(library: Library, converter: Path, file: Path, threads: int, counts:
             side.bind(inputs)
             side.run()
         error = relative_error(ours.outputs()[-1:], theirs.outputs()[-1:])
-        pairs = [list(map(statistics.median, blocks)) for blocks in take_turns([ours, theirs], turns, 0.05)]
-        ratio = statistics.median(b / a for a, b in pairs)
-        us = [min(side) * 1e6 for side in zip(*pairs)]
+        taken = take_turns([ours, theirs], turns, 0.05)
+        us = [taken.median_ms(side) * 1e3 for side in (ours, theirs)]
         print(
             f"{file.stem:12} {threads} threads {rows:6} rows: {us[0]:10.1f} us, ONNX Runtime {us[1]:10.1f} us, "
-            f"ratio {ratio:.2f}, error {error:.0e}",
+            f"ratio {taken.ratio(theirs, ours).median:.2f}, error {error:.0e}",
             flush=True,
         )
         ours.close()

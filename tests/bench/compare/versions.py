@@ -56,12 +56,9 @@ def measure(
         side.run()
     row.outputs = difference(before.outputs(), after.outputs())
     taken = turns.take_turns([before, after], options.rounds, options.seconds)
-    times = [[seconds for blocks in taken for seconds in blocks[side]] for side in (0, 1)]
-    ratios = [statistics.median(blocks[0]) / statistics.median(blocks[1]) for blocks in taken]
-    row.before_ms = statistics.median(times[0]) * 1e3
-    row.after_ms = statistics.median(times[1]) * 1e3
-    row.ratio, row.ratio_low, row.ratio_high = compare.spread_of(ratios)
-    row.best_ratio = min(times[0]) / min(times[1])
+    row.before_ms, row.after_ms = taken.median_ms(before), taken.median_ms(after)
+    row.ratio, row.ratio_low, row.ratio_high = taken.ratio(before, after)
+    row.best_ratio = taken.best_ms(before) / taken.best_ms(after)
 
 
 def print_rows(rows: list[Row]) -> None:

@@ -1,9 +1,14 @@
 // Speed of the product kernels as shipped, beside the machine's peak measured in the same run: whole models of one
 // layer are converted and run, and the time of their kernels is read off the profile. `kernel_bench [--target T]
-// [--filter TEXT] [--keep-winograd] [--fast-math]`.
+// [--filter TEXT] [--keep-winograd] [--fast-math] [--precision P]`. Products of bytes are beside the peak of the CPU's
+// dot products of bytes, what `--precision bf16` makes of the others beside that of float32 or, with a target that has
+// it, of the instruction for bfloat16.
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -11,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gbuilder/build.h"
@@ -25,9 +31,13 @@ namespace {
 using models::ConvOptions;
 using models::OnnxBuilder;
 
+// What a peak is of.
+enum class Products { kFloats, kBfloats, kBytes };
+
 struct Case {
   std::string name;
   std::function<std::unique_ptr<OnnxBuilder>()> make;
+  Products products = Products::kFloats;
 };
 
 std::unique_ptr<OnnxBuilder> matmul(int64_t m, int64_t k, int64_t n, bool constant, int64_t batches = 1) {
@@ -35,6 +45,36 @@ std::unique_ptr<OnnxBuilder> matmul(int64_t m, int64_t k, int64_t n, bool consta
   const std::string x = b->input("x", DType::kF32, {batches, m, k});
   const std::string w = constant ? b->weight({k, n}, 0.1) : b->input("w", DType::kF32, {batches, k, n});
   b->output(b->op("MatMul", {x, w}), "y", DType::kF32, {batches, m, n});
+  return b;
+}
+
+models::TensorData byte_elements(DType type, const std::vector<int64_t>& shape) {
+  int64_t count = 1;
+  for (const int64_t extent : shape) count *= extent;
+  std::vector<uint8_t> elements(static_cast<size_t>(count));
+  uint64_t state = 1;
+  for (uint8_t& element : elements) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    element = static_cast<uint8_t>(state >> 56);
+  }
+  return models::TensorData::of<uint8_t>(type, shape, elements);
+}
+
+// Of uint8 by int8 with a scale for each column, to uint8.
+std::unique_ptr<OnnxBuilder> byte_matmul(int64_t m, int64_t k, int64_t n) {
+  auto b = std::make_unique<OnnxBuilder>("matmul", 1);
+  const std::string x = b->input("x", DType::kU8, {m, k});
+  const std::string w = b->initializer(byte_elements(DType::kI8, {k, n}));
+  const auto number = [&](DType type, uint8_t value) {
+    return b->initializer(models::TensorData::of<uint8_t>(type, {}, {value}));
+  };
+  const std::string scales =
+      b->initializer(models::TensorData::f32({n}, std::vector<float>(static_cast<size_t>(n), 0.01f)));
+  const std::string zeros =
+      b->initializer(models::TensorData::of<uint8_t>(DType::kI8, {n}, std::vector<uint8_t>(static_cast<size_t>(n), 0)));
+  b->output(b->op("QLinearMatMul", {x, b->scalar(0.02f), number(DType::kU8, 0), w, scales, zeros, b->scalar(0.5f),
+                                    number(DType::kU8, 128)}),
+            "y", DType::kU8, {m, n});
   return b;
 }
 
@@ -82,6 +122,10 @@ std::vector<Case> cases() {
       {"gemm 128x768x3072", [] { return matmul(128, 768, 3072, true); }},
       {"gemm 128x3072x768", [] { return matmul(128, 3072, 768, true); }},
       {"gemm 8x768x768", [] { return matmul(8, 768, 768, true); }},
+      {"gemm of bytes 1024x1024x1024", [] { return byte_matmul(1024, 1024, 1024); }, Products::kBytes},
+      {"gemm of bytes 512x512x512", [] { return byte_matmul(512, 512, 512); }, Products::kBytes},
+      {"gemm of bytes 128x768x3072", [] { return byte_matmul(128, 768, 3072); }, Products::kBytes},
+      {"gemm of bytes 128x3072x768", [] { return byte_matmul(128, 3072, 768); }, Products::kBytes},
       {"gemv 1x4096x4096", [] { return matmul(1, 4096, 4096, true); }},
       {"gemv 1x512x512", [] { return matmul(1, 512, 512, true); }},
       {"matmul 12 of 128x64x128, both run-time", [] { return matmul(128, 64, 128, false, 12); }},
@@ -120,6 +164,60 @@ std::vector<Case> cases() {
   };
 }
 
+// Operations per second of instructions that add several products to each lane, all threads together; 0: the CPU has
+// none.
+#if defined(__x86_64__)
+constexpr int kAccumulators = 24, kSteps = 2048;
+typedef int Words __attribute__((vector_size(64)));
+#define AIPU_DOT_LOOP(NAME, TARGET, TEXT)                                                                \
+  __attribute__((target(TARGET))) int NAME() {                                                           \
+    Words sums[kAccumulators] = {};                                                                      \
+    Words x = {}, y = {};                                                                                \
+    asm volatile("" : "+v"(x), "+v"(y));                                                                 \
+    for (int step = 0; step < kSteps; ++step) {                                                          \
+      _Pragma("GCC unroll 24") for (Words & sum : sums) asm volatile(TEXT : "+v"(sum) : "v"(x), "v"(y)); \
+    }                                                                                                    \
+    Words total = {};                                                                                    \
+    _Pragma("GCC unroll 24") for (const Words& sum : sums) total += sum;                                 \
+    return total[0];                                                                                     \
+  }
+AIPU_DOT_LOOP(byte_loop, "avx512f,avx512vnni", "vpdpbusds %2, %1, %0")
+AIPU_DOT_LOOP(bfloat_loop, "avx512f,avx512bf16", "vdpbf16ps %2, %1, %0")
+
+double dot_peak(Products products, int threads) {
+  const bool bytes = products == Products::kBytes;
+  if (bytes ? !__builtin_cpu_supports("avx512vnni") : !__builtin_cpu_supports("avx512bf16")) return 0;
+  constexpr int kCalls = 100;
+  double best = 0;
+  for (int round = 0; round < 5; ++round) {
+    std::vector<double> seconds(static_cast<size_t>(threads));
+    std::vector<std::thread> others;
+    std::atomic<int> ready{0};
+    const auto work = [&](size_t at) {
+      ++ready;
+      while (ready.load() < threads) {
+      }
+      const auto start = std::chrono::steady_clock::now();
+      for (int call = 0; call < kCalls; ++call) bytes ? byte_loop() : bfloat_loop();
+      seconds[at] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    };
+    for (int i = 1; i < threads; ++i) others.emplace_back(work, static_cast<size_t>(i));
+    work(0);
+    for (std::thread& other : others) other.join();
+    const double operations = 2.0 * (bytes ? 64 : 32) * kAccumulators * kSteps * kCalls * threads;
+    best = std::max(best, operations / *std::max_element(seconds.begin(), seconds.end()));
+  }
+  return best;
+}
+#else
+double dot_peak(Products, int) { return 0; }
+#endif
+
+double peak_of(Products products, int threads) {
+  const double dots = products == Products::kFloats ? 0 : dot_peak(products, threads);
+  return dots > 0 ? dots : tools::measure_machine_peak(threads).float_operations;
+}
+
 bool is_product(std::string_view kernel) {
   for (const std::string_view part : {"_conv_", "_gemm_", "_depthwise_", "_winograd_", "_pack_panels_", "_conv",
                                       "_gemm", "_depthwise", "_winograd", "_pack_panels", "_attention"}) {
@@ -139,7 +237,7 @@ Result<Measurement> measure(const std::string& binary, int threads) {
   options.threads = threads;
   options.profile = true;
   AIPU_ASSIGN_OR_RETURN(auto session, runtime::Session::create(model, options));
-  std::vector<std::vector<float>> data;
+  std::vector<std::vector<std::byte>> data;
   std::vector<std::vector<int64_t>> shapes;
   for (size_t i = 0; i < model->inputs().size(); ++i) {
     std::vector<int64_t> shape;
@@ -148,11 +246,15 @@ Result<Measurement> measure(const std::string& binary, int threads) {
       shape.push_back(extent.extent >= 0 ? extent.extent : 1);
       count *= static_cast<size_t>(shape.back());
     }
-    data.emplace_back(count, 0.25f);
+    const DType type = model->inputs()[i].dtype;
+    data.emplace_back(count * dtype_bytes(type), std::byte{1});
+    const float quarter = 0.25f;
+    for (size_t k = 0; type == DType::kF32 && k < count; ++k)
+      std::memcpy(data.back().data() + k * sizeof(float), &quarter, sizeof(float));
     shapes.push_back(std::move(shape));
   }
   for (size_t i = 0; i < data.size(); ++i)
-    AIPU_RETURN_IF_ERROR(session->bind_input(i, {DType::kF32, shapes[i], data[i].data()}));
+    AIPU_RETURN_IF_ERROR(session->bind_input(i, {model->inputs()[i].dtype, shapes[i], data[i].data()}));
   Measurement best;
   double spent = 0;
   for (int run = 0; run < 2000 && (run < 5 || spent < 0.4); ++run) {
@@ -181,12 +283,15 @@ int run(int argc, char** argv) {
     } else if (std::strcmp(argv[i], "--fast-math") == 0) {
       build.disabled_plugins.clear();
       build.fast_math = true;
+    } else if (std::strcmp(argv[i], "--precision") == 0 && i + 1 < argc) {
+      build.precision = argv[++i];
     } else if (std::strcmp(argv[i], "--target") == 0 && i + 1 < argc) {
       build.target = argv[++i];
     } else if (std::strcmp(argv[i], "--filter") == 0 && i + 1 < argc) {
       filter = argv[++i];
     } else {
-      std::fprintf(stderr, "usage: kernel_bench [--target T] [--filter TEXT] [--keep-winograd] [--fast-math]\n");
+      std::fprintf(
+          stderr, "usage: kernel_bench [--target T] [--filter TEXT] [--keep-winograd] [--fast-math] [--precision P]\n");
       return 2;
     }
   }
@@ -208,9 +313,11 @@ int run(int argc, char** argv) {
     }
     for (const int threads : {1, 2}) {
       // The clock may change between one layer and the next.
-      const double before = tools::measure_machine_peak(threads).float_operations;
+      const bool bfloats = build.precision == "bf16" && build.target == "host-avx512-bf16";
+      const Products products = bfloats && c.products == Products::kFloats ? Products::kBfloats : c.products;
+      const double before = peak_of(products, threads);
       const auto measured = measure(build.output, threads);
-      const double peak = std::max(before, tools::measure_machine_peak(threads).float_operations);
+      const double peak = std::max(before, peak_of(products, threads));
       if (!measured.ok()) {
         std::fprintf(stderr, "%s: %s\n", c.name.c_str(), measured.status().message().c_str());
         ++failures;

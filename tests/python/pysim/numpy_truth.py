@@ -926,7 +926,7 @@ def _math(x: Lanes, function: Callable[[np.ndarray], np.ndarray]) -> Lanes:
 def exp(x: Lanes) -> Lanes:
     def function(v: np.ndarray) -> np.ndarray:
         result = np.exp(v)
-        result = np.where(v < -87.3365447, 0.0, result)
+        result = np.where(v < -87.33654, 0.0, result)
         return np.where(v >= 88.7228390, np.inf, result)
 
     return _math(x, function)

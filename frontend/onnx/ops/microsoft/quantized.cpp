@@ -175,12 +175,14 @@ void matmul_n_bits(OpContext& c) {
   const int64_t block = c.take_int("block_size", 0);
   const int64_t rows = c.take_int("N", 0);
   const int64_t depth = c.take_int("K", 0);
-  c.ignore("accuracy_level");
+  const int64_t accuracy_level = c.take_int("accuracy_level", 0);
   if (c.take_int("weight_prepacked", 0) != 0)
     return c.fail_unsupported("weights that are packed for another runtime are not supported");
   if (!c.ok()) return;
   if (bits != 2 && bits != 4 && bits != 8) return c.fail_unsupported(str_cat(bits, " bits are not supported"));
   if (block < 1 || rows < 1 || depth < 1) return c.fail_invalid("needs positive N, K and block_size");
+  if (accuracy_level < 0 || accuracy_level > 4)
+    return c.fail_invalid(str_cat("accuracy_level is ", accuracy_level, ", expected 0 to 4"));
   const DType dtype = c.dtype(c.input(0));
   const int64_t blocks = (depth + block - 1) / block;
   const BlockWeights weight_blocks{bits, block, rows, depth, blocks};
@@ -191,7 +193,8 @@ void matmul_n_bits(OpContext& c) {
     std::vector<ValueId> operands{c.input(0), c.constant(codes), c.constant(scales),
                                   zeros != nullptr ? c.constant(zeros) : ValueId(), c.input(5)};
     while (!operands.back().valid()) operands.pop_back();
-    return c.emit_output("aipu::BlockQuantizedMatMul", {{"bits", bits}, {"block_size", block}, {"K", depth}},
+    return c.emit_output("aipu::BlockQuantizedMatMul",
+                         {{"bits", bits}, {"block_size", block}, {"K", depth}, {"accuracy_level", accuracy_level}},
                          std::move(operands));
   }
   const ValueId codes = unpacked_bits(c, reshape(c, c.input(1), {rows, blocks, block * bits / 8}), bits);
@@ -269,10 +272,19 @@ namespace {
 
 // Of elements that have a type of 4 bits: both axes are any.
 void gather_blocks(OpContext& c, int64_t gather_axis, int64_t quantize_axis, int64_t block) {
-  if (gather_axis == quantize_axis) return c.fail_invalid("gather_axis and quantize_axis are the same");
   const ValueId indices = c.input(1);
   const DType dtype = c.dtype(c.input(2));
   const auto picked = [&](ValueId x) { return c.cast(gather(c, x, indices, gather_axis), dtype); };
+  if (gather_axis == quantize_axis) {
+    const ValueId zero = c.scalar(c.dtype(indices), 0);
+    const ValueId extent = c.cast(c.size_of(c.input(0), gather_axis), c.dtype(indices));
+    const ValueId places = where(c, c.emit("Less", {}, {indices, zero}), add(c, indices, extent), indices);
+    const ValueId blocks = c.emit("Div", {}, {places, c.scalar(c.dtype(indices), static_cast<double>(block))});
+    const auto of_block = [&](ValueId per_block) { return c.cast(gather(c, per_block, blocks, gather_axis), dtype); };
+    ValueId values = picked(c.input(0));
+    if (c.has_input(3)) values = subtract(c, values, of_block(c.input(3)));
+    return c.set_output(0, multiply(c, values, of_block(c.input(2))));
+  }
   const int64_t axis = quantize_axis > gather_axis ? quantize_axis + c.rank(indices) - 1 : quantize_axis;
   ValueId values = picked(c.input(0));
   const ValueId blocks = c.emit("Div", {}, {positions_along(c, values, axis), c.int64_scalar(block)});

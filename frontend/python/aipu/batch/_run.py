@@ -24,11 +24,12 @@ from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping
 
 import numpy as np
 
-from .. import _batching, _conversion, _files, _native
+from .. import _batching, _converted, _files, _model_source, _native
+from .._arrays import TensorSpec
 from .._progress import Progress
-from .._stored_type import numpy_dtype
-from ..model import Model, Session, TensorSpec
+from ..model import Model, Session
 from ._formats import FORMATS, Files, Row
+from ._samples import Sample, prepare
 from ._sources import Item, Source, source_of
 
 MANIFEST, ERRORS, LOCK = "manifest.json", "errors.jsonl", ".lock"
@@ -75,71 +76,6 @@ class Report:
         return (self.items - self.resumed_at) / self.seconds if self.seconds > 0 else 0.0
 
 
-class _Sample(NamedTuple):
-    """An input that is ready: arrays by name, and how many rows of a batch it is; 0: one row, without its axis."""
-
-    index: int
-    name: str
-    arrays: Dict[str, np.ndarray]
-    rows: int
-
-    @property
-    def count(self) -> int:
-        """Rows of a batch that it takes."""
-        return max(1, self.rows)
-
-    def bucket(self) -> Any:
-        """Samples of one bucket can be in one batch."""
-        return _batching.bucket(self.arrays, self.rows > 0) if self.rows >= 0 else self.index
-
-
-def prepare(
-    item: Item, preprocess: Optional[Callable[[Any], Any]], specs: Sequence[TensorSpec], is_table: bool
-) -> _Sample:
-    """Loads and preprocesses an item; ValueError if what comes out does not fit the model."""
-    value = item.load()
-    if preprocess is not None:
-        value = preprocess(value)
-    if not isinstance(value, Mapping):
-        if len(specs) != 1:
-            raise ValueError(
-                f"expected a mapping with {', '.join(s.name for s in specs)}, found {type(value).__name__}"
-            )
-        value = {specs[0].name: value}
-    arrays: Dict[str, np.ndarray] = {}
-    ranks = set()
-    rows = set()
-    for spec in specs:
-        if spec.name not in value:
-            raise ValueError(f"no value for input '{spec.name}' (there are: {', '.join(map(str, value))})")
-        array = np.asarray(value[spec.name])
-        dtype = numpy_dtype(spec.dtype)
-        if array.dtype != dtype:
-            if not is_table or not np.can_cast(array.dtype, dtype, "same_kind"):
-                raise ValueError(f"input '{spec.name}': expected {spec.dtype}, found {array.dtype}")
-            array = array.astype(dtype)
-        if is_table and array.ndim == 1 and len(spec.shape) > 2:
-            known = [extent if isinstance(extent, int) else -1 for extent in spec.shape[1:]]
-            if known.count(-1) <= 1:
-                array = array.reshape(known)
-        ranks.add(len(spec.shape) - array.ndim)
-        if array.ndim == len(spec.shape) and array.ndim > 0:
-            rows.add(array.shape[0])
-        skip = len(spec.shape) - array.ndim
-        for axis, extent in enumerate(array.shape):
-            known_extent = spec.shape[axis + skip] if 0 <= skip <= 1 else None
-            if isinstance(known_extent, int) and extent != known_extent and axis + skip > 0:
-                raise ValueError(f"input '{spec.name}': shape {list(array.shape)} for {list(spec.shape)} of the model")
-        arrays[spec.name] = np.ascontiguousarray(array) if array.ndim else array
-    if ranks == {1}:
-        return _Sample(item.index, item.name, arrays, 0)
-    if ranks != {0}:
-        shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
-        raise ValueError(f"expected the shapes of the model, or those without the first axis; found {shapes}")
-    # Inputs of full rank that do not agree on the first axis are not batched: they are a run of their own.
-    return _Sample(item.index, item.name, arrays, rows.pop() if len(rows) == 1 else -1)
-
-
 class _Settings(NamedTuple):
     """What the results depend on."""
 
@@ -180,9 +116,9 @@ class _Player:
             self._own.session = self._model.session(threads=self._threads)
         return self._own.session
 
-    def play(self, number: int, items: List[Item], futures: "List[concurrent.futures.Future[_Sample]]") -> _ChunkDone:
+    def play(self, number: int, items: List[Item], futures: "List[concurrent.futures.Future[Sample]]") -> _ChunkDone:
         """Results and broken inputs of a chunk, as the files that hold them."""
-        samples: List[_Sample] = []
+        samples: List[Sample] = []
         broken: List[Broken] = []
         for item, future in zip(items, futures):
             try:
@@ -194,7 +130,7 @@ class _Player:
                     raise
                 broken.append(Broken(item.index, item.name, _error_text(error)))
         futures.clear()
-        buckets: Dict[Any, List[_Sample]] = {}
+        buckets: Dict[Any, List[Sample]] = {}
         for sample in samples:
             buckets.setdefault(sample.bucket(), []).append(sample)
         rows: List[Row] = []
@@ -221,7 +157,7 @@ class _Player:
             broken.append(Broken(row.index, row.name, _error_text(error)))
             return None
 
-    def _run(self, batch: List[_Sample], rows: List[Row], broken: List[Broken]) -> None:
+    def _run(self, batch: List[Sample], rows: List[Row], broken: List[Broken]) -> None:
         try:
             rows += self._outputs(batch)
         except _NotBatched:
@@ -233,7 +169,7 @@ class _Player:
             for sample in batch:  # who of them it was
                 self._run([sample], rows, broken)
 
-    def _outputs(self, batch: List[_Sample]) -> List[Row]:
+    def _outputs(self, batch: List[Sample]) -> List[Row]:
         settings = self._settings
         alone = len(batch) == 1 and (batch[0].rows < 0 or batch[0].rows == settings.batch or not settings.fixed)
         if alone and batch[0].rows:
@@ -524,9 +460,9 @@ def _load(model: Any, build: Optional[Mapping[str, Any]], entry: Optional[str]) 
     if isinstance(model, Model):
         model = model if entry is None else model.open(entry)
         return model, repr(model)
-    source = _conversion.Source(model)
-    loaded, path = _conversion.load_converted(source, build, load={"entry": entry} if entry else None)
-    identity = (_conversion.file_hash(path) if path else source.digest()).hex()
+    source = _model_source.Source(model)
+    loaded, path = _converted.load_converted(source, build, load={"entry": entry} if entry else None)
+    identity = (_model_source.file_hash(path) if path else source.digest()).hex()
     return loaded, f"{identity} {entry}" if entry else identity
 
 
@@ -541,7 +477,7 @@ def _play_all(
     folder: _Folder,
     player: _Player,
     pool: concurrent.futures.Executor,
-    prepared: Callable[[Item], _Sample],
+    prepared: Callable[[Item], Sample],
     sessions: int,
     chunk: int,
     max_broken: Optional[int],

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Mapping, Optional
 
 import numpy as np
 
-from .. import _conversion
+from .. import _converted
 from ..batch import results, run
 from ._data import Image, data_of
 from ._difference import relative_error
@@ -52,7 +52,7 @@ def accuracy(
 
     ValueError where ``expect`` has no result for a row, or another number of them.
     """
-    loaded = _conversion.load_model(model, build)
+    loaded = _converted.load_model(model, build)
     found = data_of(data, loaded.inputs, loaded.outputs, None, image, raw)
     report = run(
         model,

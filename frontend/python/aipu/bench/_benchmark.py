@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .. import _conversion, _native
+from .. import _converted, _model_source, _native
 from ..model import Model
 from ._data import Image, data_of, load_all
 from ._inputs import make_inputs
@@ -143,9 +143,9 @@ class Bench:
             )
         self.memory = Memory()
         begin = clock()
-        source = _conversion.Source(model)
+        source = _model_source.Source(model)
         load = {name: value for name, value in (("backend", backend), ("entry", entry)) if value}
-        loaded: Model = _conversion.load_converted(source, build, load=load)[0]
+        loaded: Model = _converted.load_converted(source, build, load=load)[0]
         self.load_ms = 1e3 * (clock() - begin)
         self.model, self.threads = loaded, threads or _native.available_cpus()
         self.path, self.hash = source.path or loaded.name, source.digest().hex()

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .. import _conversion, _native
+from .. import _converted, _model_source, _native
 from ._difference import relative_error
 from ._inputs import make_inputs
 from ._machine import Quiet
@@ -112,10 +112,10 @@ def compare(
         if name not in SIDES:
             raise ValueError(f"'{name}' cannot be compared with (there are: {', '.join(SIDES)})")
     threads = threads or _native.available_cpus()
-    source = _conversion.Source(model)
+    source = _model_source.Source(model)
     if source.is_binary and against:
         raise ValueError("others do not run an aipu.bin; give the ONNX model")
-    loaded, _ = _conversion.load_converted(source, build)
+    loaded, _ = _converted.load_converted(source, build)
     feed = make_inputs(loaded.inputs, shapes, ranges, inputs)
     result = Comparison(
         source.path or loaded.name,

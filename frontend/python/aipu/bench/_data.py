@@ -9,10 +9,10 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 from .. import _test_data
+from .._arrays import TensorSpec
 from .._stored_type import numpy_dtype
-from ..batch._run import _Sample, prepare
+from ..batch._samples import Sample, prepare
 from ..batch._sources import Files, Source, Values, source_of
-from ..model import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,7 +155,7 @@ def data_of(
     return Data(source, loader, [])
 
 
-def load_all(data: Data, inputs: Sequence[TensorSpec], most: int) -> List[_Sample]:
+def load_all(data: Data, inputs: Sequence[TensorSpec], most: int) -> List[Sample]:
     """The first ``most`` items, loaded; ValueError that names the one that is broken."""
     found = []
     for item in data.source.items(0):

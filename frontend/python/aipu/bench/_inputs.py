@@ -6,8 +6,8 @@ from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .._arrays import TensorSpec
 from .._stored_type import numpy_dtype
-from ..model import TensorSpec
 
 _SYMBOLS = {"seq": 128, "sequence": 128, "sequence_length": 128}  # what a line to type suggests; others: 1
 

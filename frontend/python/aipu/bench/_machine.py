@@ -9,7 +9,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from .. import _conversion, _native
+from .. import _model_source, _native
 
 
 def _text(path: str) -> str:
@@ -47,7 +47,7 @@ def describe() -> Dict[str, Any]:
         "turbo": _text("/sys/devices/system/cpu/intel_pstate/no_turbo").strip(),
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "build": _conversion.file_hash(_native.__file__).hex()[:16],
+        "build": _model_source.file_hash(_native.__file__).hex()[:16],
     }
 
 

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..batch._run import _Sample
+from ..batch._samples import Sample
 from ..model import Model
 from ._scheduler import Batch
 
@@ -63,7 +63,7 @@ class Samples:
         return [(name, str(array.dtype), list(array.shape)) for name, array in self.feed((0, self._batch)).items()]
 
 
-def samples_of(loaded: Sequence[_Sample], batch: int) -> Samples:
+def samples_of(loaded: Sequence[Sample], batch: int) -> Samples:
     """Of a data set's items."""
     feeds: List[Dict[str, np.ndarray]] = []
     for sample in loaded:

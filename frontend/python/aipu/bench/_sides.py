@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List, Mapping, Protocol
 
 import numpy as np
 
-from .. import _conversion
+from .. import _model_source
 from ..model import Model
 
 
@@ -66,7 +66,7 @@ class AipuSide:
 class OnnxRuntimeSide:
     """ONNX Runtime's CPU provider with its defaults: all optimisations, arena; inputs and outputs bound once."""
 
-    def __init__(self, source: _conversion.Source, feed: Mapping[str, np.ndarray], threads: int) -> None:
+    def __init__(self, source: _model_source.Source, feed: Mapping[str, np.ndarray], threads: int) -> None:
         import onnxruntime
 
         self.version = onnxruntime.__version__
@@ -102,7 +102,7 @@ class OnnxRuntimeSide:
 class OpenVinoSide:
     """OpenVINO's CPU plugin for latency, in float32: one stream; shapes fixed to those of the inputs."""
 
-    def __init__(self, source: _conversion.Source, feed: Mapping[str, np.ndarray], threads: int) -> None:
+    def __init__(self, source: _model_source.Source, feed: Mapping[str, np.ndarray], threads: int) -> None:
         import openvino
 
         self.version = openvino.__version__.partition("-")[0]
@@ -149,7 +149,7 @@ class OpenVinoSide:
 
 
 # What a model can be compared with: the package that it takes is the name.
-SIDES: Dict[str, Callable[[_conversion.Source, Mapping[str, np.ndarray], int], Side]] = {
+SIDES: Dict[str, Callable[[_model_source.Source, Mapping[str, np.ndarray], int], Side]] = {
     "onnxruntime": OnnxRuntimeSide,
     "openvino": OpenVinoSide,
 }

@@ -8,11 +8,11 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .. import _conversion, _files, _native
+from .. import _files, _model_source, _native
 from .. import model as _model
+from .._arrays import TensorSpec
 from .._calibration import Feed
 from .._onnx_graph import OnnxModel
-from ..model import TensorSpec
 
 _LOADED = ("interp",)  # words of a side that are back ends
 
@@ -39,7 +39,7 @@ class Side:
     ) -> None:
         if runtime not in ("aipu", "onnxruntime"):
             raise ValueError(f"runtime: expected aipu or onnxruntime, found '{runtime}'")
-        source = _conversion.Source(model)
+        source = _model_source.Source(model)
         self.name = name or (os.path.basename(source.path) if source.path else "the model in memory")
         self.runtime, self._build, self._load = runtime, dict(build or {}), dict(load or {})
         self.binary = source if source.is_binary else None

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 
 import numpy as np
 
-from .. import _conversion, _native
+from .. import _converted, _model_source, _native
 from .._arrays import TensorSpec
 from .._session import SessionPool
 from .._stored_type import numpy_dtype
@@ -27,6 +27,7 @@ OWN_PROVIDER = "AipuExecutionProvider"
 PROVIDERS = (OWN_PROVIDER, "CPUExecutionProvider")
 _BUILD_OPTIONS = (
     "target", "shapes", "sequence_lengths", "precision", "expose", "plugins", "fast_math", "disabled_passes", "jobs",
+    "cache_length",
 )  # fmt: skip
 _LOAD_OPTIONS = ("backend", "entry", "limits", "sandbox", "verify")
 _NO_VERSION = (1 << 63) - 1  # what onnxruntime says of a model without one
@@ -125,9 +126,10 @@ class InferenceSession:
     ``path_or_bytes``: path or bytes of an ONNX model or of an aipu.bin, or an ``onnx.ModelProto``. ``sess_options``:
     see :class:`SessionOptions`. ``providers``: ``"AipuExecutionProvider"`` and ``"CPUExecutionProvider"`` are the same;
     the former takes options, ``("AipuExecutionProvider", {...})``: ``target``, ``shapes``, ``sequence_lengths``,
-    ``precision``, ``expose``, ``plugins``, ``fast_math``, ``disabled_passes`` and ``jobs`` as :func:`aipu.build` has
-    them, ``backend``, ``entry``, ``limits``, ``sandbox`` and ``verify`` as :func:`aipu.load`, and ``cache_dir``. Other
-    providers are left out with a UserWarning. Sequences have as many elements as ``sequence_lengths`` says.
+    ``precision``, ``expose``, ``plugins``, ``fast_math``, ``disabled_passes``, ``jobs`` and ``cache_length`` as
+    :func:`aipu.build` has them, ``backend``, ``entry``, ``limits``, ``sandbox`` and ``verify`` as :func:`aipu.load`,
+    and ``cache_dir``. Other providers are left out with a UserWarning. Sequences have as many elements as
+    ``sequence_lengths`` says.
 
     An ONNX model is converted when it is seen for the first time, which takes seconds to minutes; the conversion is
     kept by the hash of the model (with its external data), the options and this package, in ``cache_dir``, by default
@@ -178,7 +180,7 @@ class InferenceSession:
         self, path_or_bytes: Any, own: Mapping[str, Any]
     ) -> Tuple[Model, ModelMetadata, Dict[str, Tuple[Any, ...]]]:
         """The model, what it says about itself, and the shapes of inputs and outputs as it has them."""
-        source = _conversion.Source(path_or_bytes)
+        source = _model_source.Source(path_or_bytes)
         build = {name: own[name] for name in _BUILD_OPTIONS if name in own}
         load = {name: own[name] for name in _LOAD_OPTIONS if name in own}
         try:
@@ -193,7 +195,7 @@ class InferenceSession:
                     fixed = [extents.get(extent, -1) if isinstance(extent, str) else extent for extent in value.shape]
                     shapes.setdefault(value.name, [-1 if extent is None else extent for extent in fixed])
             build["shapes"] = shapes
-        model, self._binary = _conversion.load_converted(source, build, own.get("cache_dir"), load)
+        model, self._binary = _converted.load_converted(source, build, own.get("cache_dir"), load)
         if text is None:
             return model, ModelMetadata(graph_name=model.name), {}
         told = ModelMetadata(

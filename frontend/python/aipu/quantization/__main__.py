@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any, Dict, List, Optional, Tuple, Union
 
-from .. import _conversion
+from .. import _libraries
 from .. import model as _model
 from .._arguments import add_data_arguments, run_program, shape, tell_result
 from .._progress import ProgressLine
@@ -135,7 +135,7 @@ def lines(report: Report) -> List[str]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    _conversion.load_targets(options.target_plugin)
+    _libraries.load_targets(options.target_plugin)
     conversion: Dict[str, Any] = {
         "shapes": dict(options.shape),
         "sequence_lengths": dict(options.sequence_length),

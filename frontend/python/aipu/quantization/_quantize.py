@@ -10,11 +10,11 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 
 import numpy as np
 
-from .. import _calibration, _conversion, _files, _native
+from .. import _calibration, _files, _model_source, _native
 from .. import model as _model
+from .._arrays import TensorSpec
 from .._calibration import Run
 from .._onnx_graph import OnnxModel
-from ..model import TensorSpec
 from . import _opset
 from ._layers import QuantizedLayer, groups_by_input, quantized_layer, smoothing
 from ._products import Product, find_products, fold_batch_normalization, fold_constants
@@ -265,7 +265,7 @@ def _reasons(refused: Mapping[str, str]) -> str:
 
 
 def _read(model: Any) -> OnnxModel:
-    source = _conversion.Source(model)
+    source = _model_source.Source(model)
     if source.is_binary:
         raise ValueError("an aipu.bin is converted already; quantise the ONNX model")
     return OnnxModel(source.data, os.path.dirname(os.path.abspath(source.path)) if source.path else "")

@@ -9,16 +9,16 @@ import numpy as np
 import ray
 import ray.data
 
-from .. import _conversion
+from .. import _converted, _model_source
 from .._worker import NodeModel
 
 
 def binary_of(model: Any, build: Optional[Dict[str, Any]] = None) -> bytes:
     """The bytes of the aipu.bin of a model: a path or bytes of one or of ONNX, which is converted, or a ModelProto."""
-    source = _conversion.Source(model)
+    source = _model_source.Source(model)
     if source.is_binary:
         return bytes(source.data)
-    _, path = _conversion.load_converted(source, build)
+    _, path = _converted.load_converted(source, build)
     if not path:
         raise OSError("the converted model is kept nowhere (see the warning); convert it by aipu.build")
     with open(path, "rb") as file:
@@ -117,7 +117,7 @@ def map_batches(
         source: Any = ray.put(binary_of(model, build))
     else:
         source = os.fspath(model)
-        if not _conversion.is_binary_file(source):
+        if not _model_source.is_binary_file(source):
             raise ValueError(f"'{source}' is no aipu.bin: convert it, or let it be distributed")
     if concurrency is None:
         concurrency = max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)

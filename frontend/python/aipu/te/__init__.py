@@ -36,6 +36,7 @@ from ._expr import (
     truncmod,
     var,
 )
+from ._layout import AXIS_SEPARATOR
 from ._schedule import Schedule, Stage, create_schedule
 from ._tensor import (
     ComputeOp,
@@ -95,6 +96,7 @@ for _name in "gradient extern_primfunc".split():
     globals()[_name] = _missing(_name)
 
 __all__ = [
+    "AXIS_SEPARATOR",
     "ComputeOp",
     "ExternOp",
     "Operation",

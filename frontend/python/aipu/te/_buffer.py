@@ -6,13 +6,52 @@ import weakref
 from typing import Any, List, Optional, Sequence, Tuple
 
 from .. import _native
-from ._expr import FUNCTIONS, IterVar, PrimExpr, Stmt, TVMError, _View, cast, const, dtype_text, expr, var
+from ._expr import (
+    FUNCTIONS,
+    IterVar,
+    PrimExpr,
+    Stmt,
+    TVMError,
+    _View,
+    cast,
+    const,
+    dtype_text,
+    element_and_lanes,
+    expr,
+    var,
+)
 from ._intrin_call import IntrinCall
 from ._tensor import Tensor, TensorSlice, _extents
 
 _te = _native.te
 
 _of_data: Any = weakref.WeakValueDictionary()  # buffers by the variables that stand for their addresses
+
+
+def lane_of(e: PrimExpr, lane: PrimExpr) -> PrimExpr:
+    """A lane of an expression; of one without lanes the expression."""
+    element, lanes = element_and_lanes(e.dtype)
+    if lanes == 1:
+        return e
+    f = e.fields()
+    if e.node == "Cast":
+        return cast(element, lane_of(f["value"], lane))
+    if e.node == "Select":
+        return _te.select(*[lane_of(f[name], lane) for name in ("condition", "true_value", "false_value")])
+    if e.node == "Not":
+        return _te.logical_not(lane_of(f["a"], lane))
+    if e.node == "Call" and f["function"] == "broadcast":
+        return f["args"][0]
+    if e.node == "Call" and f["function"] == "ramp":
+        return f["args"][0] + f["args"][1] * cast(element, lane)
+    if e.node == "Call" and f["function"] == "vload":
+        parts = f["args"][0].fields()
+        return parts["producer"].element([*parts["indices"][:-1], parts["indices"][-1] + lane])
+    if e.node == "Call":
+        return _te.call(f["function"], [lane_of(a, lane) for a in f["args"]])
+    if "b" in f:
+        return _te.binary(e.node, lane_of(f["a"], lane), lane_of(f["b"], lane))
+    raise TVMError(f"{e}: a vector of this kind is not supported")
 
 
 class Buffer:
@@ -72,19 +111,27 @@ class Buffer:
         return AccessPointer(self, expr(offset), mask, extent)
 
     def vload(self, begin: Any, dtype: Any = None) -> PrimExpr:
-        """The element at ``begin``."""
-        self._check_scalar("vload", dtype)
-        return self[begin]
+        """The element at ``begin``; with a dtype of several lanes the elements from there on."""
+        lanes = self._lanes("vload", dtype)
+        return self[begin] if lanes == 1 else _te.packed_value("vload", dtype_text(dtype), [self[begin]])
 
     def vstore(self, begin: Any, value: Any) -> Any:
-        """A statement that stores an element at ``begin``."""
+        """A statement that stores an element at ``begin``, or several from there on: a vectorized loop."""
         node = expr(value)
-        self._check_scalar("vstore", node.dtype)
-        return _te.stmt_store(self.tensor, _indices(self, begin), node)
+        lanes = self._lanes("vstore", node.dtype)
+        if lanes == 1:
+            return _te.stmt_store(self.tensor, _indices(self, begin), node)
+        lane = var("lane")
+        given = list(begin) if isinstance(begin, (tuple, list)) else [begin]
+        given[-1] = given[-1] + lane
+        store = _te.stmt_store(self.tensor, _indices(self, given), lane_of(node, lane))
+        return _te.stmt_for(lane, const(lanes), 2, store)
 
-    def _check_scalar(self, what: str, dtype: Any) -> None:
-        if dtype is not None and dtype_text(dtype) != self.dtype:
+    def _lanes(self, what: str, dtype: Any) -> int:
+        element, _, lanes = (self.dtype if dtype is None else dtype_text(dtype)).partition("x")
+        if element != self.dtype:
             raise TVMError(f"{what} of buffer {self.name}: elements of type {dtype} are not supported")
+        return int(lanes or 1)
 
     def __getitem__(self, indices: Any) -> PrimExpr:
         return self.tensor.element(_indices(self, indices))
@@ -253,7 +300,6 @@ class IRBuilder:
 
     def __init__(self) -> None:
         self._open: List[List[Any]] = [[]]
-        self._last_condition: Any = None
 
     def emit(self, stmt: Any) -> None:
         """Appends a statement."""
@@ -281,15 +327,25 @@ class IRBuilder:
 
     def if_scope(self, condition: Any) -> _Scope:
         """What is run where a condition holds."""
-        self._last_condition = node = expr(condition)
+        node = expr(condition)
         return _Scope(self, lambda body: _te.stmt_if(node, body))
 
     def else_scope(self) -> _Scope:
-        """What is run where the condition of the :meth:`if_scope` before does not hold."""
-        if self._last_condition is None:
+        """What is run where the condition of the :meth:`if_scope` right before does not hold."""
+        before = self._open[-1][-1] if self._open[-1] else None
+        if not isinstance(before, Stmt) or before.node != "IfThenElse" or before.else_case is not None:
             raise RuntimeError("else_scope follows an if_scope")
-        node = _te.logical_not(self._last_condition)
-        return _Scope(self, lambda body: _te.stmt_if(node, body))
+
+        def make(body: Any) -> Any:
+            self._open[-1].pop()
+            return _te.stmt_if(before.condition, before.then_case, body)
+
+        return _Scope(self, make)
+
+    def while_loop(self, condition: Any) -> _Scope:
+        """What is run as long as a condition holds, which is asked before each time."""
+        node = expr(condition)
+        return _Scope(self, lambda body: _te.stmt_while(node, body))
 
     def let(self, name: str, value: Any) -> PrimExpr:
         """A temporary, until the end of the scope."""

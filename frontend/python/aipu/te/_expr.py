@@ -200,6 +200,9 @@ def _getattr(self: PrimExpr, name: str) -> Any:
         return Op("tir." + _AS_CALLS[self.node]) if name == "op" else [fields["a"], fields["b"]]
     if name == "buffer":
         name = "producer"
+    part = _vector_part(fields, name, self.dtype)
+    if part is not None:
+        return part
     if name == "op" and "function" in fields:
         return Op("tir." + fields["function"])
     if name in fields:
@@ -389,9 +392,8 @@ def _for(
 
 
 def _if_then_else(condition: Any, then_case: Any, else_case: Any = None) -> Stmt:
-    if else_case is not None:
-        raise TVMError("IfThenElse: an else case is written as a second one with the opposite condition")
-    return _te.stmt_if(expr(condition), _statement_of(then_case))
+    otherwise = None if else_case is None else _statement_of(else_case)
+    return _te.stmt_if(expr(condition), _statement_of(then_case), otherwise)
 
 
 def _attribute(node: Any, attr_key: str, value: Any, body: Any) -> Stmt:
@@ -447,9 +449,59 @@ def _select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
 
 Select = _view("Select", PrimExpr, make=_select)
 
+
+# --- vectors: what is written for several lanes becomes a loop over them where it is stored --------------------------
+
+
+def element_and_lanes(dtype: str) -> Tuple[str, int]:
+    element, _, lanes = dtype.partition("x")
+    return element, int(lanes or 1)
+
+
+class _CallView(_View):
+    """A call that users know as a node."""
+
+    function = ""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return super().__instancecheck__(value) and value.fields()["function"] == cls.function
+
+
+def _ramp(base: Any, stride: Any, lanes: int) -> PrimExpr:
+    a, b = _pair(base, stride)
+    if a.dtype not in ("int32", "int64") or a.dtype != b.dtype or int(lanes) < 2:
+        raise TVMError(f"Ramp({a}, {b}, {lanes}): indices of one type and at least two lanes")
+    return _te.packed_value("ramp", f"{a.dtype}x{int(lanes)}", [a, b])
+
+
+def _broadcast(value: Any, lanes: int) -> PrimExpr:
+    node = expr(value)
+    return cast(f"{node.dtype}x{int(lanes)}", node)
+
+
+Ramp = _CallView(
+    "Ramp", (), {"nodes": ("Call",), "base": PrimExpr, "function": "ramp", "__new__": lambda _, *parts: _ramp(*parts)}
+)
+Broadcast = _CallView(
+    "Broadcast",
+    (),
+    {"nodes": ("Call",), "base": PrimExpr, "function": "broadcast", "__new__": lambda _, *parts: _broadcast(*parts)},
+)
+_VECTOR_PARTS = {"ramp": ("base", "stride"), "broadcast": ("value",)}  # the names of their arguments
+
+
+def _vector_part(fields: Dict[str, Any], name: str, dtype: str) -> Any:
+    """A part of a vector that is known as a node of its own; None of what has no such part."""
+    parts = _VECTOR_PARTS.get(fields.get("function", ""), ())
+    if name in parts:
+        return fields["args"][parts.index(name)]
+    return element_and_lanes(dtype)[1] if parts and name == "lanes" else None
+
+
 # Statements are views of what lowering made.
 For = _view("For", Stmt, make=_for)
 IfThenElse = _view("IfThenElse", Stmt, make=_if_then_else)
+While = _view("While", Stmt, make=lambda condition, body: _te.stmt_while(expr(condition), _statement_of(body)))
 BufferStore = _view("BufferStore", Stmt, ("Store",), make=_store)
 ProducerStore = _view("ProducerStore", Stmt, ("Store",))
 LetStmt = _view(

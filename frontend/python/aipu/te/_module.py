@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import time
 from typing import Any, Dict, List, Optional, Sequence, Tuple
@@ -16,6 +15,7 @@ from ..transform import PassContext
 from ._buffer import Buffer, buffer_of, statement
 from ._device import DeviceModule, DevicePiece
 from ._expr import PrimExpr, const, variables
+from ._json import pickle_by_text
 from ._schedule import Schedule, create_schedule
 from ._steps import Environment, Piece, Steps, complete, span
 from ._tensor import Tensor
@@ -64,7 +64,8 @@ class PrimFunc:
 
     def with_attr(self, key: Any, value: Any = None) -> "PrimFunc":
         """A copy with an attribute, or with those of a dictionary. ``global_symbol`` is the name it is built under."""
-        made = copy.copy(self)
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
         made.attrs = {**self.attrs, **(key if isinstance(key, dict) else {key: value})}
         made.name = str(made.attrs["global_symbol"])
         return made
@@ -152,6 +153,14 @@ def _check_args(args: Any) -> List[Any]:
     return list(args)
 
 
+def _laid_out(schedule: Any, arg: Any) -> Any:
+    """A tensor as its schedule lays it out."""
+    stage = schedule.find(arg.op) if isinstance(arg, Tensor) else None
+    if stage is None or stage.op.output(arg.value_index).shape == arg.shape:
+        return arg
+    return stage.op.output(arg.value_index)
+
+
 def _bound(args: List[Any], binds: Any) -> Tuple[List[Tuple[Any, List[Any]]], List[Any]]:
     """The tensor of each argument with its strides, and what the caller gives for it."""
     of_tensor = {tensor.identity: buffer for tensor, buffer in (binds or {}).items()}
@@ -190,7 +199,7 @@ def _lowered(
         raise ValueError(f"lower: a Schedule, PrimFunc or IRModule, not {type(inp).__name__}")
     if args is None:
         raise ValueError("lower: a schedule needs args")
-    pairs, params = _bound(_check_args(args), binds)
+    pairs, params = _bound([_laid_out(inp, arg) for arg in _check_args(args)], binds)
     return LoweredModule({name: PrimFunc.of_native(_te.lower(inp, pairs, name, shared_by_threads), params)})
 
 
@@ -495,6 +504,9 @@ class Module:
             return BenchmarkResult(seconds)
 
         return measure
+
+
+pickle_by_text(PrimFunc, LoweredModule)
 
 
 def _is_lowered(inputs: Any) -> bool:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+import functools
+import weakref
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from .. import _native
+from ..transform import PassContext
 from ._buffer import Buffer, declared  # noqa: F401  te.schedule.Buffer
 from ._expr import IterVar, Range, TVMError, expr, variables
 from ._functor import post_order_visit
+from ._layout import layout
 from ._tensor import Operation, Tensor, operations
 
 _te = _native.te
@@ -56,12 +60,56 @@ class IterVarAttr(NamedTuple):
     tensor_intrin: Any = None
 
 
+class _Record(NamedTuple):
+    copies: List[Any]
+    names: List[str]
+
+
+_used: Any = weakref.WeakSet()  # the schedules whose stages somebody has asked for
+_records: Any = weakref.WeakKeyDictionary()  # of schedules that are recorded
+_RECORD = "te.keep_schedule_record"
+
+
 def create_schedule(ops: Any) -> Any:
     """The schedule of operations and all that they depend on: every stage at root, all loops serial."""
-    return Schedule(list(operations(ops)))
+    made = Schedule(list(operations(ops)))
+    if PassContext.current().config.get(_RECORD):
+        _records[made] = _Record([made.native_copy()], ["vanilla"])
+    return made
+
+
+def _schedule_of(stage: Any) -> Any:
+    for schedule in list(_used):
+        if any(one is stage for one in [*schedule.stages, *schedule.groups]):
+            return schedule
+    raise TVMError(f"stage '{stage.op.name}' is not part of a schedule any more")
+
+
+def _recorded(name: str, primitive: Callable[..., Any]) -> Callable[..., Any]:
+    """The primitive, which writes down what has become of its schedule where that is recorded."""
+
+    @functools.wraps(primitive)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = primitive(self, *args, **kwargs)
+        if _records:
+            record = _records.get(self if isinstance(self, Schedule) else _schedule_of(self))
+            if record is not None:
+                schedule = self if isinstance(self, Schedule) else _schedule_of(self)
+                record.copies.append(schedule.native_copy())
+                record.names.append(name)
+        return result
+
+    return run
+
+
+def _record_of(self: Any) -> _Record:
+    if self not in _records:
+        raise AttributeError(f"this schedule is not recorded: make it inside PassContext(config={{'{_RECORD}': True}})")
+    return _records[self]
 
 
 def _find(self: Any, key: Any) -> Any:
+    _used.add(self)
     if isinstance(key, Tensor):
         key = key.op
     if not isinstance(key, Operation):
@@ -94,6 +142,18 @@ def _split(self: Any, parent: Any, factor: Any = None, nparts: Any = None) -> Tu
 def _fuse(self: Any, *axes: Any) -> Any:
     """One loop for consecutive loops, outer first; without axes a loop of extent 1."""
     return self.native_fuse([_axis(a) for a in axes])
+
+
+def _transform_layout(self: Any, mapping: Any) -> Any:
+    """Another place for each element of the stage's tensor: ``lambda i, j: [i // 8, j, i % 8]``. Who gives the tensor
+    as an argument gives it in this shape. The loops of a compute become those over the new shape, which are returned.
+
+    TVMError for mappings that cannot be inverted, or would leave places without an element.
+    """
+    made = layout(f"stage '{self.op.name}'", self.op.output(0).native_shape, mapping)
+    is_compute = self.op.is_compute
+    _schedule_of(self).native_transform_layout(self, made.source, made.target, made.axis, made.inverse)
+    return made.axis if is_compute else None
 
 
 def _reorder(self: Any, *axes: Any) -> None:
@@ -192,15 +252,6 @@ def _create_group(self: Any, outputs: Any, inputs: Any, include_inputs: bool = F
     return self.native_create_group(list(operations(outputs)), list(operations(inputs)), bool(include_inputs))
 
 
-def _missing(name: str) -> Any:
-    def primitive(self: Any, *_: Any, **__: Any) -> None:
-        what = f"stage '{self.op.name}'" if isinstance(self, Stage) else "a schedule"
-        raise TVMError(f"{name} of {what} is not supported yet")
-
-    primitive.__doc__ = "Not supported yet: TVMError."
-    return primitive
-
-
 Operation.input_regions = property(
     lambda self: [[Range.from_min_extent(r.min, r.extent) for r in ranges] for ranges in self.parts()["native_regions"]]
 )
@@ -232,7 +283,17 @@ Stage.double_buffer = lambda self: self.native_double_buffer()
 Stage.rolling_buffer = lambda self: self.native_rolling_buffer()
 Schedule.create_group = _create_group
 Schedule.stage_map = property(lambda self: {stage.op: stage for stage in self.stages})
-Stage.transform_layout = _missing("transform_layout")
+Stage.transform_layout = _transform_layout
+Schedule.schedule_record = property(lambda self: list(_record_of(self).copies))
+Schedule.primitive_record = property(lambda self: list(_record_of(self).names))
+for _class, _names in {
+    Stage: """split fuse reorder pragma compute_at unroll vectorize parallel bind compute_inline compute_root set_scope
+        set_store_predicate tensorize storage_align prefetch env_threads double_buffer rolling_buffer
+        transform_layout""",
+    Schedule: "cache_read cache_write rfactor create_group",
+}.items():
+    for _name in _names.split():
+        setattr(_class, _name, _recorded(_name, getattr(_class, _name)))
 
 
 def scan_body(schedule: Any, scan: Any) -> List[Any]:
@@ -247,7 +308,7 @@ def infer_bound(schedule: Any) -> Dict[Any, Range]:
 
 def schedule_ops(schedule: Any, bounds: Any = None) -> Any:
     """The loops of a schedule as a statement, with memory for what is computed. ``bounds`` follow from the schedule."""
-    return _te.lower(schedule, [], "main", shared_by_threads=True).body
+    return _te.lower(schedule, [], "main", shared_by_threads=True, shown=True).body
 
 
 def read_graph(ops: Any) -> Dict[Any, List[Any]]:

@@ -102,7 +102,7 @@ class Steps:
         if stmt.node == "Realize":
             fields = stmt.fields()
             self._know(fields["producer"], fields["strides"], fields["bounds"])
-        for child in stmt.seq if stmt.node == "SeqStmt" else [_body_of(stmt)]:
+        for child in stmt.seq if stmt.node == "SeqStmt" else _bodies_of(stmt):
             if child is not None and child.node != "PackedCall":
                 self._compile(child)
 
@@ -136,8 +136,12 @@ class Steps:
                 env.set(fields["loop_var"], i)
                 self._run(fields["body"], arrays, env)
         elif stmt.node == "IfThenElse":
-            if env.evaluate(fields["condition"]):
-                self._run(fields["then_case"], arrays, env)
+            chosen = fields["then_case" if self._value(fields["condition"], arrays, env).value else "else_case"]
+            if chosen is not None:
+                self._run(chosen, arrays, env)
+        elif stmt.node == "While":
+            while self._value(fields["condition"], arrays, env).value:
+                self._run(fields["body"], arrays, env)
         elif stmt.node == "LetStmt":
             env.set(fields["var"], env.evaluate(fields["value"]))
             self._run(fields["body"], arrays, env)
@@ -179,6 +183,11 @@ class Steps:
         if e.node == "Select" or (e.node == "Call" and fields["function"] == "if_then_else"):
             condition, a, b = fields["args"] if e.node == "Call" else [fields[k] for k in _SELECT]
             return self._value(a if self._value(condition, arrays, env).value else b, arrays, env)
+        if e.node in ("And", "Or"):  # the second where it decides
+            first = self._value(fields["a"], arrays, env)
+            return first if bool(first.value) == (e.node == "Or") else self._value(fields["b"], arrays, env)
+        if e.node == "Call" and fields["function"] == "likely":
+            return self._value(fields["args"][0], arrays, env)
         if e.node == "Call":
             args = [self._value(a, arrays, env) for a in fields["args"]]
             if fields["function"] in ("call_packed", "trace"):
@@ -221,7 +230,7 @@ class Steps:
             if isinstance(arg, tuple):
                 args.append(self._view(*arg, arrays, env))
             else:
-                args.append(arg.value if arg.node == "StringImm" else env.evaluate(arg))
+                args.append(self._value(arg, arrays, env).value)
         if fields["is_c"]:
             types = ["handle" if isinstance(arg, tuple) else arg.dtype for arg in fields["args"]]
             return self._c_functions.call(fields["function"], list(zip(args, types)))
@@ -243,9 +252,9 @@ class Steps:
         return ctypes.c_void_p(view.ctypes.data) if pointer else nd.NDArray(view, nd.cpu(0))
 
 
-def _body_of(stmt: Any) -> Any:
+def _bodies_of(stmt: Any) -> List[Any]:
     fields = stmt.fields()
-    return fields.get("body", fields.get("then_case"))
+    return [fields[name] for name in ("body", "then_case", "else_case") if name in fields]
 
 
 def _memory(dtype: str, shape: List[int], strides: List[int]) -> np.ndarray:

@@ -5,7 +5,8 @@ from ._core import *  # noqa: F403
 from ._search import *  # noqa: F403
 from ._shapes import *  # noqa: F403
 from ._shapes import matmul
+from ._spatial import scatter_nd, searchsorted
 from .generic import default_schedule
 from .utils import TAGS as tag
 
-__all__ = ["default_schedule", "generic", "matmul", "nn", "tag", "testing", "utils"]
+__all__ = ["default_schedule", "generic", "matmul", "nn", "scatter_nd", "searchsorted", "tag", "testing", "utils"]

@@ -11,6 +11,18 @@ from ..te._expr import all as all_of
 from ..te._expr import cast as _cast
 from ..te._tensor import compute, reduce_axis
 from ._core import BROADCAST, ELEMWISE, INJECTIVE, _axis, _map, _unary, max, reshape, sum
+from ._spatial import (  # noqa: F401
+    batch_to_space_nd,
+    binarize_pack,
+    binary_dense,
+    depth_to_space,
+    fifo_buffer,
+    scale_shift_nchw,
+    scale_shift_nhwc,
+    space_to_batch_nd,
+    space_to_depth,
+    upsampling,
+)
 
 
 def matmul(

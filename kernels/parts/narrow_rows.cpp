@@ -1,0 +1,80 @@
+#include "kernels/parts/narrow_rows.h"
+
+#include <algorithm>
+
+namespace aipu::kernels {
+namespace {
+
+using graph::Dim;
+
+// A longer row is worth a loop of whole vectors.
+constexpr int64_t kMostBits = 1024;
+// Vectors have no fewer: a row that is shorter goes element by element.
+constexpr int64_t kNarrowestBits = 128;
+// Elements in a unit of work.
+constexpr int64_t kUnit = 4096;
+
+bool is_one(const Dim& d) { return d.constant() == 1; }
+
+// Whether what a pointer to the first element points to is the tensor's first element that is read.
+bool is_forward(const MapOperand& operand) {
+  return std::all_of(operand.strides.begin(), operand.strides.end(),
+                     [](const Dim& stride) { return stride.lower_bound().value_or(-1) >= 0; });
+}
+
+int64_t lanes_of_row(const tir::Target& target, int bits, int64_t width) {
+  int64_t lanes = target.lanes(bits);
+  while (lanes > width) lanes /= 2;
+  return lanes * bits >= kNarrowestBits ? lanes : 0;
+}
+
+}  // namespace
+
+Result<bool> launch_narrow_rows(SetupContext& context, const StridedMap& map) {
+  const size_t rank = map.dims.size();
+  const MapOperand& source = map.inputs[0];
+  const int bits = dtype_bits(source.dtype);
+  if (context.target().codegen != "native_c" || rank < 2 || !is_one(source.strides.back()) ||
+      !is_one(map.output.strides.back()))
+    return false;
+  const int64_t width = map.dims.back().constant_or(0);
+  if (width < 1 || width * bits > kMostBits || !is_forward(source) || !is_forward(map.output)) return false;
+
+  // The longest dimension is the one that is walked.
+  std::vector<size_t> order(rank - 1);
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  size_t longest = 0;
+  for (const size_t i : order) {
+    if (map.dims[i].constant_or(kUnit) >= map.dims[longest].constant_or(kUnit)) longest = i;
+  }
+  std::rotate(order.begin() + longest, order.begin() + longest + 1, order.end());
+
+  const int64_t outer = static_cast<int64_t>(order.size());
+  dsl::TemplateParams params;
+  params.set("X", source.dtype)
+      .set("dim_types",
+           dsl::Captured{dsl::CapturedList(order.size(), {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})})
+      .set("stride_types",
+           dsl::Captured{dsl::CapturedList(2 * order.size(), {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})})
+      .set("RANK", outer)
+      .set("WIDTH", width)
+      .set("VL", lanes_of_row(context.target(), bits, width))
+      .set("BLOCK", std::max<int64_t>(kUnit / width, 1));
+  AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("narrow_rows.py", "narrow_rows", params));
+
+  std::vector<Dim> dims, strides;
+  for (const size_t i : order) dims.push_back(map.dims[i]);
+  for (const size_t i : order) strides.push_back(source.strides[i]);
+  for (const size_t i : order) strides.push_back(map.output.strides[i]);
+  KernelArguments arguments;
+  arguments.pointer("source", source.pointer())
+      .pointer("target", map.output.pointer())
+      .scalar_list("dims", dims)
+      .scalar_list("strides", strides);
+  // A unit below about 2 us of work is not worth a second TEC.
+  AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments,
+                                      graph::max(graph::ceildiv(graph::element_count(map.dims), kUnit * 2), 1)));
+  return true;
+}
+
+}  // namespace aipu::kernels
