@@ -84,7 +84,7 @@ def write_half(path):
 
 def layers_of(name, folder, target=TARGET, backends=("interp",)):
     """The layers of a run of a model at its fixed shape, by each of the back ends."""
-    onnx, binary, result = (pathlib.Path(folder) / f"{name}{end}" for end in (".onnx", ".bin", ".json"))
+    onnx = pathlib.Path(folder) / f"{name}.onnx"
     shape = []
     if name == "chain":
         write_chain(onnx)
@@ -94,7 +94,13 @@ def layers_of(name, folder, target=TARGET, backends=("interp",)):
         else:
             tool("aipu-make-model", name, "-o", onnx)
         shape = [part for text in MODELS[name][0].split(",") for part in ("--shape", text)]
-    tool("aipugb", onnx, "-o", binary, "--target", target, *shape)
+    return layers_of_file(onnx, target, backends, shape)
+
+
+def layers_of_file(onnx, target=TARGET, backends=("interp",), options=()):
+    """The same of an ONNX file, converted with options of aipugb."""
+    binary, result = onnx.with_suffix(".bin"), onnx.with_suffix(".json")
+    tool("aipugb", onnx, "-o", binary, "--target", target, *options)
     found = []
     for backend in backends:
         tool("aipubench", binary, "--backend", backend, "--layers", "--duration", "0.001", "--json", result)
