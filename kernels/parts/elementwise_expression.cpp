@@ -56,8 +56,7 @@ class BoundedValues {
     for (const NodeId id : nodes) {
       const Node& node = graph.node(id);
       if (node.op == "DequantizeLinear") dequantized_.insert(node.inputs[0]);
-      const bool is_sum = node.op == "Relu" || node.op == "Add" || node.op == "Identity";
-      hides_zeros_ = hides_zeros_ && (is_sum || node.op == "DequantizeLinear" || node.op == "QuantizeLinear");
+      hides_zeros_ = hides_zeros_ && (is_sum(node) || node.op == "DequantizeLinear" || node.op == "QuantizeLinear");
     }
     hides_zeros_ = hides_zeros_ && !nodes.empty() && graph.node(nodes.back()).op == "QuantizeLinear";
   }
@@ -69,7 +68,7 @@ class BoundedValues {
                    dtype_bits(graph_.type(node.inputs[0]).dtype) <= 16;
       if (is_bounded)
         for (const double factor : scale->to_doubles()) is_bounded = is_bounded && std::abs(factor) < 0x1p64;
-    } else if (node.op == "Relu" || node.op == "Add" || node.op == "Identity") {
+    } else if (is_sum(node)) {
       is_bounded = std::all_of(node.inputs.begin(), node.inputs.end(),
                                [&](ValueId input) { return input.valid() && bounded_.count(input) > 0; });
     }
@@ -85,6 +84,11 @@ class BoundedValues {
   }
 
  private:
+  static bool is_sum(const Node& node) {
+    const elementwise::Row* row = elementwise::row_of(node);
+    return row != nullptr && row->is_sum;
+  }
+
   const Graph& graph_;
   std::set<ValueId> bounded_, dequantized_;
   bool hides_zeros_ = true;  // sums end as integers: nobody sees the sign of a zero

@@ -374,6 +374,11 @@ bool has_reciprocal(size_t input, double value) {
 }
 constexpr Numbers kQuantization = {.is_literal = has_reciprocal, .is_argument = never_an_argument};
 
+Row of_sum(Row row) {
+  row.is_sum = true;
+  return row;
+}
+
 bool is_base(const Graph&, const Node&, size_t input, const graph::Constant&) { return input == 0; }
 
 // Floats by which a division is no cheaper: by a power of two it is a product.
@@ -406,7 +411,7 @@ const std::map<std::string, Row, std::less<>>& rows() {
       {"Erf", unary("erf")},
       {"Exp", unary("exp")},
       {"Floor", unary("floor")},
-      {"Identity", [](Writer& w) { return w.in(0); }},
+      {"Identity", of_sum([](Writer& w) { return w.in(0); })},
       {"IsInf", is_infinite},
       {"IsNaN", unary("isnan")},
       {"Log", unary("log")},
@@ -424,7 +429,7 @@ const std::map<std::string, Row, std::less<>>& rows() {
       {"Sqrt", unary("sqrt")},
       {"Tan", unary("tan")},
       {"Tanh", unary("tanh")},
-      {"Relu", [](Writer& w) { return at_least(w.in(0), w.k(0)); }},
+      {"Relu", of_sum([](Writer& w) { return at_least(w.in(0), w.k(0)); })},
       {"HardSwish", [](Writer& w) { return w.in(0) * hard_sigmoid(w, w.k(1.0 / 6), w.k(0.5)); }},
       {"HardSigmoid",
        [](Writer& w) {
@@ -462,7 +467,7 @@ const std::map<std::string, Row, std::less<>>& rows() {
       {"Clip", clip},
       {"Cast", {cast_node, kInSource}},
       {"CastLike", {cast_node, kInSource}},
-      {"Add", binary("+")},
+      {"Add", of_sum(binary("+"))},
       {"Sub", binary("-")},
       {"Mul", [](Writer& w) { return narrow_multiply(w.in(0), w.in(1), w.type_in()); }},
       {"Div", {divide, {.is_argument = is_costly_divisor}}},

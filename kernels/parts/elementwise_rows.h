@@ -164,6 +164,8 @@ struct Row {
 
   std::function<Expression(Writer&)> write;
   Numbers numbers;
+  // What it gives is a sum of its operands or 0: of numbers that are far from the limits of their type such a number.
+  bool is_sum = false;
 };
 
 // Null for ops that have none.
