@@ -66,7 +66,7 @@ std::vector<te::Parameter> parameter_list(const py::list& params) {
 }
 
 void bind_functions(py::module_& m) {
-  py::class_<TreeNode, te::TreeNodePtr>(m, "TreeNode", "A loop or a block.");
+  const py::class_<TreeNode, te::TreeNodePtr> node(m, "TreeNode", "A loop or a block.");
   py::class_<LoopNode, TreeNode, LoopNodePtr>(m, "LoopRV", "A loop of a schedule.")
       .def_property_readonly("name", &LoopNode::name)
       .def_readonly("extent", &LoopNode::extent)

@@ -43,11 +43,11 @@ Result<bool> launch_narrow_rows(SetupContext& context, const StridedMap& map) {
   // The longest dimension is the one that is walked.
   std::vector<size_t> order(rank - 1);
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  size_t longest = 0;
-  for (const size_t i : order) {
-    if (map.dims[i].constant_or(kUnit) >= map.dims[longest].constant_or(kUnit)) longest = i;
+  auto longest = order.begin();
+  for (auto it = order.begin(); it != order.end(); ++it) {
+    if (map.dims[*it].constant_or(kUnit) >= map.dims[*longest].constant_or(kUnit)) longest = it;
   }
-  std::rotate(order.begin() + longest, order.begin() + longest + 1, order.end());
+  std::rotate(longest, longest + 1, order.end());
 
   const int64_t outer = static_cast<int64_t>(order.size());
   dsl::TemplateParams params;
