@@ -21,8 +21,9 @@ OpDef elementwise(std::string name, std::vector<OperandDef> inputs, std::string 
 
 // Of a number whose root is whole: how many patches an image has along one side.
 std::optional<Dim> whole_root(const Dim& element) {
+  constexpr int64_t kExact = int64_t{1} << 52;  // what doubles have
   const int64_t square = element.constant_or(-1);
-  const auto root = square < 0 ? -1 : std::llround(std::sqrt(static_cast<double>(square)));
+  const auto root = square < 0 || square > kExact ? -1 : std::llround(std::sqrt(static_cast<double>(square)));
   return root >= 0 && root * root == square ? std::optional(Dim(static_cast<int64_t>(root))) : std::nullopt;
 }
 
