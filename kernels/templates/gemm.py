@@ -245,8 +245,9 @@ def gemm_tile(
         if PREFETCH > 0:
             for v in S.unroll(NV):
                 S.prefetch(b + ((k + PREFETCH) * (NV * step_lanes()) + v * step_lanes()))
-            # Tiles of three vectors of pairs have no register left for the address.
-            if not (PAIRS and NV > 2):
+            # Tiles of three vectors of pairs have no register left for the address. A row alone reads memory in order,
+            # and waits for that alone.
+            if height > 1 and not (PAIRS and NV > 2):
                 S.prefetch(ahead.data + S.i64(k) * ahead.step, level=2)
         for i in S.unroll(height):
             if PAIRS:
