@@ -412,7 +412,7 @@ __inl V __max_lanes(V x, V y) {
   else if constexpr (__is_float<E>::value)
     return y != y ? x : __greater(x, y);
   else
-    return x > y ? x : y;
+    return __integer_max(x, y);
 }
 template <class V>
 __inl V __min_lanes(V x, V y) {
@@ -422,7 +422,7 @@ __inl V __min_lanes(V x, V y) {
   else if constexpr (__is_float<E>::value)
     return y != y ? x : __lesser(x, y);
   else
-    return x < y ? x : y;
+    return __integer_min(x, y);
 }
 template <class V, class M>
 __inl V __vmax(V r, V x, V y, M m) {

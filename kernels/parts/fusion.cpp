@@ -98,22 +98,11 @@ namespace {
 // epilogues are a loop of their own, beside which a register costs nothing.
 constexpr size_t kMostNumbersInSource = 8;
 
-// Whether the anchor's sums are integers times a scale, numbers that no infinity or NaN is among.
-bool has_bounded_sums(const SetupContext& context) {
-  const graph::Node& anchor = context.anchor();
-  constexpr size_t kScale = 4;
-  if (anchor.op != "aipu::QuantizedConv" && anchor.op != "aipu::QuantizedMatMul") return false;
-  if (anchor.inputs.size() <= kScale || !anchor.inputs[kScale].valid()) return false;
-  const graph::Constant* scale = context.graph().constant(anchor.inputs[kScale]);
-  if (scale == nullptr) return false;
-  const std::vector<double> values = scale->to_doubles();
-  return std::all_of(values.begin(), values.end(), [](double value) { return std::abs(value) < 0x1p64; });
-}
-
-Result<FusedExpression> epilogue_expression(SetupContext& context, const std::vector<NodeId>& nodes, ValueId seed) {
+Result<FusedExpression> epilogue_expression(SetupContext& context, const std::vector<NodeId>& nodes, ValueId seed,
+                                            bool is_bounded) {
   // A target whose instructions are counted is an NPU: its conversions round and saturate.
   const bool is_npu = context.target().costs.has_value();
-  const bool bounded = is_npu && has_bounded_sums(context);
+  const bool bounded = is_npu && is_bounded;
   const auto fuse = [&](bool in_source) {
     return bounded ? fuse_bounded_expression(context.graph(), nodes, seed, in_source)
                    : fuse_expression(context.graph(), nodes, seed, in_source);
@@ -151,7 +140,8 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
   ExpressionFunction function{{"v", "x"}, {}, v};
   bool is_long = false;
   if (!nodes.empty()) {
-    AIPU_ASSIGN_OR_RETURN(FusedExpression fused, epilogue_expression(context, nodes, anchor_output));
+    AIPU_ASSIGN_OR_RETURN(FusedExpression fused,
+                          epilogue_expression(context, nodes, anchor_output, arithmetic.is_bounded));
     epilogue.extras = fused.operands;
     numbers = std::move(fused.numbers);
     epilogue.result = fused.result;

@@ -34,6 +34,7 @@ struct AnchorArithmetic {
   double scale = 1;
   graph::ValueId addend;  // a bias or Gemm's C; must have an operand mode
   double addend_scale = 1;
+  bool is_bounded = false;  // what the neighbours see are numbers of less than 2^96, never infinity or NaN
 };
 
 // The value that a group with an epilogue stores: that of the last node.

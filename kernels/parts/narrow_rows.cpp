@@ -49,28 +49,15 @@ Result<bool> launch_narrow_rows(SetupContext& context, const StridedMap& map) {
   }
   std::rotate(longest, longest + 1, order.end());
 
-  const int64_t outer = static_cast<int64_t>(order.size());
   dsl::TemplateParams params;
+  KernelArguments arguments;
+  bind_copy(map, order, &params, &arguments);
   params.set("X", source.dtype)
-      .set("dim_types",
-           dsl::Captured{dsl::CapturedList(order.size(), {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})})
-      .set("stride_types",
-           dsl::Captured{dsl::CapturedList(2 * order.size(), {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})})
-      .set("RANK", outer)
       .set("WIDTH", width)
       .set("VL", lanes_of_row(context.target(), bits, width))
       .set("BLOCK", std::max<int64_t>(kUnit / width, 1));
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("narrow_rows.py", "narrow_rows", params));
 
-  std::vector<Dim> dims, strides;
-  for (const size_t i : order) dims.push_back(map.dims[i]);
-  for (const size_t i : order) strides.push_back(source.strides[i]);
-  for (const size_t i : order) strides.push_back(map.output.strides[i]);
-  KernelArguments arguments;
-  arguments.pointer("source", source.pointer())
-      .pointer("target", map.output.pointer())
-      .scalar_list("dims", dims)
-      .scalar_list("strides", strides);
   // A unit below about 2 us of work is not worth a second TEC.
   AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments,
                                       graph::max(graph::ceildiv(graph::element_count(map.dims), kUnit * 2), 1)));

@@ -131,6 +131,22 @@ Status launch_strided_map(SetupContext& context, StridedMap map) {
   return launch_strided_map(context, std::move(map), {});
 }
 
+void bind_copy(const StridedMap& map, const std::vector<size_t>& order, dsl::TemplateParams* params,
+               KernelArguments* arguments) {
+  const MapOperand& source = map.inputs[0];
+  std::vector<Dim> dims, strides;
+  for (const size_t i : order) dims.push_back(map.dims[i]);
+  for (const size_t i : order) strides.push_back(source.strides[i]);
+  for (const size_t i : order) strides.push_back(map.output.strides[i]);
+  params->set("RANK", static_cast<int64_t>(order.size()))
+      .set("dim_types", scalar_types(dims.size()))
+      .set("stride_types", scalar_types(strides.size()));
+  arguments->pointer("source", source.pointer())
+      .pointer("target", map.output.pointer())
+      .scalar_list("dims", dims)
+      .scalar_list("strides", strides);
+}
+
 Status launch_strided_map(SetupContext& context, StridedMap map, const std::vector<int64_t>& faults) {
   const bool identity = map.compute_source.empty();
   if (identity) {

@@ -47,6 +47,11 @@ std::vector<graph::Dim> contiguous_strides(const graph::Shape& shape);
 // are symbolic on both sides and not provably equal are decided when the shapes are bound (graph/ops/assumptions.h).
 std::vector<graph::Dim> broadcast_strides(const graph::Shape& shape, const graph::Shape& to);
 
+// For a kernel that copies input 0 of the map: RANK, dim_types, stride_types, and its arguments source, target, dims
+// and strides (those of the source, then those of the target). `order`: the dimensions as the kernel walks them.
+void bind_copy(const StridedMap& map, const std::vector<size_t>& order, dsl::TemplateParams* params,
+               KernelArguments* arguments);
+
 // A number as a kernel's parameter, and as the argument for it.
 dsl::Captured number_type(const FusedExpression::Number& number);
 KernelArgument number_argument(const FusedExpression::Number& number);

@@ -66,11 +66,9 @@ Result<bool> launch_transposed_copy(SetupContext& context, const StridedMap& map
                       can_step(map.output.strides[a]) && !is_one(map.dims[a]);
   if (stages) tile = staged_tile(context.target(), static_cast<int64_t>(dtype_bytes(source.dtype)), map.dims[a], b);
   dsl::TemplateParams params;
+  KernelArguments arguments;
+  bind_copy(map, order, &params, &arguments);
   params.set("X", source.dtype)
-      .set("dim_types", dsl::Captured{dsl::CapturedList(rank, {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})})
-      .set("stride_types",
-           dsl::Captured{dsl::CapturedList(2 * rank, {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})})
-      .set("RANK", static_cast<int64_t>(rank))
       .set("LANES", lanes)
       .set("ROWS", rows)
       .set("WIDTH", tile.width)
@@ -78,15 +76,6 @@ Result<bool> launch_transposed_copy(SetupContext& context, const StridedMap& map
       .set("STAGING", stages ? 2 : 0);
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("transpose.py", "transpose", params));
 
-  std::vector<Dim> dims, strides;
-  for (const size_t i : order) dims.push_back(map.dims[i]);
-  for (const size_t i : order) strides.push_back(source.strides[i]);
-  for (const size_t i : order) strides.push_back(map.output.strides[i]);
-  KernelArguments arguments;
-  arguments.pointer("source", source.pointer())
-      .pointer("target", map.output.pointer())
-      .scalar_list("dims", dims)
-      .scalar_list("strides", strides);
   // A unit below about 2 us of work is not worth a second TEC.
   const int64_t share = stages ? tile.width * tile.strip : 8192;
   AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments,

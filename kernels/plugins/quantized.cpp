@@ -1,6 +1,7 @@
 // aipu::QuantizedConv and aipu::QuantizedMatMul: convolutions and matrix products of 8-bit integers with a fused
 // epilogue. A matrix product is a 1x1 convolution over a row of pixels.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <set>
@@ -219,6 +220,17 @@ int64_t highest_tile(const tir::Target& target) {
   return many_registers ? 14 : 6;
 }
 
+// Sums of integers times a scale: bounded where that is a number far from the limits.
+AnchorArithmetic arithmetic_of(const Graph& graph, const Node& node) {
+  AnchorArithmetic arithmetic;
+  if (const graph::Constant* scale = graph.constant(operand(node, kScale))) {
+    const std::vector<double> values = scale->to_doubles();
+    arithmetic.is_bounded =
+        std::all_of(values.begin(), values.end(), [](double value) { return std::abs(value) < 0x1p64; });
+  }
+  return arithmetic;
+}
+
 // Long rows (matrix products, 1x1 convolutions) are cut for the sake of several TECs and of the cache, between tiles.
 int64_t longest_segment(int64_t highest) { return 336 / highest * highest; }
 
@@ -331,7 +343,8 @@ class QuantizedPlugin final : public OpPlugin {
     const graph::Constant* scale = graph.constant(operand(node, kScale));
     const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
     params.set("ACC", accumulator).set("scale_types", pointer_types(scale != nullptr ? 1 : 0, DType::kF32));
-    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, {}, &params));
+    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue,
+                          bind_epilogue(context, node.outputs[0], accumulator, arithmetic_of(graph, node), &params));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.narrow_kernel("quantized_conv.py", "quantized_conv", params));
 
     const TensorRef packed = context.add_constant(quad ? pack<int8_t>(packed_type, weights, p, runs, panel_width)
@@ -383,7 +396,8 @@ class QuantizedPlugin final : public OpPlugin {
     operands.start = context.add_constant(start_values(graph, node, weights, p, p.x_zero, plan->panel()));
     if (const graph::Constant* scale = graph.constant(operand(node, kScale)))
       operands.scale = context.add_constant(scale_values(*scale, p, plan->panel()));
-    AIPU_RETURN_IF_ERROR(launch_staged_product(context, *plan, p.geometry, shape, operands, {}));
+    AIPU_RETURN_IF_ERROR(
+        launch_staged_product(context, *plan, p.geometry, shape, operands, arithmetic_of(graph, node)));
     return true;
   }
 
@@ -397,7 +411,8 @@ class QuantizedPlugin final : public OpPlugin {
     const graph::Constant* scale = graph.constant(operand(node, kScale));
     const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
     params.set("X", x_dtype).set("ACC", accumulator).set("USE_FMA", context.target().native_fma);
-    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, {}, &params));
+    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue,
+                          bind_epilogue(context, node.outputs[0], accumulator, arithmetic_of(graph, node), &params));
 
     std::vector<float> packed(static_cast<size_t>(p.taps * padded)), start(static_cast<size_t>(padded)),
         factors(static_cast<size_t>(padded));

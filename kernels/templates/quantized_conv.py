@@ -38,10 +38,11 @@ DEPTH = 2 if W == "int16" else 4
 STEP = NV * VL * DEPTH
 
 
-def multiply(first, last, acc, x, x_base, pixel_stride, w, w_base, steps, ahead, ahead_step):
-    """acc[i] += four bytes of pixel i times their weights, for every step and pixel first <= i < last. Of the weights
-    from `ahead` on `ahead_step` elements are fetched for each step.
+def multiply(first, last, acc, way):
+    """acc[i] += four bytes of pixel i times their weights, for every step and pixel first <= i < last. `way`: through
+    both. Of the weights from `ahead` on `ahead_step` elements are fetched for each step.
     """
+    x, x_base, pixel_stride, w, w_base, steps, ahead, ahead_step = way
     stride = S.i64(pixel_stride)
     a = x + (x_base + first * pixel_stride)
     bases = row_bases(a, stride, last - first)
@@ -176,66 +177,19 @@ def quantized_conv(
                                         x_run = x_line + run * run_width * channels
                                         w_run = w_line + run * run_steps * STEP
                                         ahead_run = ahead + S.i64((w_run - w_panel) // STEP) * ahead_step
+                                        way = (x, x_run, pixel_stride, weights, w_run, run_steps, ahead_run, ahead_step)
                                         if EDGES:
                                             offset = run * run_width
                                             # In the middle of the row there is one run, whose tap is inside for all
                                             # pixels.
                                             if origin + offset < 0:
-                                                multiply(
-                                                    1,
-                                                    HEIGHTS[h],
-                                                    acc,
-                                                    x,
-                                                    x_run,
-                                                    pixel_stride,
-                                                    weights,
-                                                    w_run,
-                                                    run_steps,
-                                                    ahead_run,
-                                                    ahead_step,
-                                                )
+                                                multiply(1, HEIGHTS[h], acc, way)
                                             elif far + offset >= width.image:
-                                                multiply(
-                                                    0,
-                                                    HEIGHTS[h] - 1,
-                                                    acc,
-                                                    x,
-                                                    x_run,
-                                                    pixel_stride,
-                                                    weights,
-                                                    w_run,
-                                                    run_steps,
-                                                    ahead_run,
-                                                    ahead_step,
-                                                )
+                                                multiply(0, HEIGHTS[h] - 1, acc, way)
                                             else:
-                                                multiply(
-                                                    0,
-                                                    HEIGHTS[h],
-                                                    acc,
-                                                    x,
-                                                    x_run,
-                                                    pixel_stride,
-                                                    weights,
-                                                    w_run,
-                                                    run_steps,
-                                                    ahead_run,
-                                                    ahead_step,
-                                                )
+                                                multiply(0, HEIGHTS[h], acc, way)
                                         else:
-                                            multiply(
-                                                0,
-                                                HEIGHTS[h],
-                                                acc,
-                                                x,
-                                                x_run,
-                                                pixel_stride,
-                                                weights,
-                                                w_run,
-                                                run_steps,
-                                                ahead_run,
-                                                ahead_step,
-                                            )
+                                            multiply(0, HEIGHTS[h], acc, way)
                     store(
                         HEIGHTS[h],
                         acc,

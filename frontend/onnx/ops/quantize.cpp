@@ -59,15 +59,6 @@ bool is_matrix_of_codes(OpContext& c) {
   return has_codes && c.rank(c.input(0)) == 2 && c.rank(c.input(1)) == 2;
 }
 
-// Elements of a constant, of a type that is computed with or of floats of few bits.
-std::vector<double> numbers_of(const graph::Constant& constant) {
-  const SmallFloat* format = small_float(constant.dtype());
-  if (format == nullptr) return constant.to_doubles();
-  std::vector<double> numbers;
-  for (const std::byte code : constant.bytes()) numbers.push_back(value_of_code(*format, static_cast<uint8_t>(code)));
-  return numbers;
-}
-
 // Constant weights of a float type whose numbers are integers of 8 bits times one power of two (float4e2m1: halves up
 // to 6): these integers, and scales that have the power. Such products are exact as before.
 bool takes_small_floats(OpContext& c, DType dtype) {
@@ -81,9 +72,9 @@ bool takes_small_floats(OpContext& c, DType dtype) {
   const int power = 1 - format->bias - format->mantissa_bits;
   if (std::ldexp(value_of_code(*format, static_cast<uint8_t>(format->greatest())), -power) > 127) return false;
   std::vector<int8_t> integers;
-  for (const double number : numbers_of(*x)) integers.push_back(static_cast<int8_t>(std::ldexp(number, -power)));
+  for (const double number : x->to_doubles()) integers.push_back(static_cast<int8_t>(std::ldexp(number, -power)));
   std::vector<float> factors;
-  for (const double scale : numbers_of(*scales)) {
+  for (const double scale : scales->to_doubles()) {
     factors.push_back(static_cast<float>(std::ldexp(scale, power)));
     if (static_cast<double>(factors.back()) != std::ldexp(scale, power)) return false;
   }
