@@ -565,8 +565,7 @@ NOT_ON_GPUS = (
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_random_schedules_of_threads(part, monkeypatch):
-    monkeypatch.setenv("AIPU_CUDA", "emulate")
+def test_random_schedules_of_threads(part, cuda):
     ran = 0
     for seed in range(part, int(os.environ.get("AIPU_FUZZ_SEEDS", "160")) // 2, 4):
         rng, A, tensors, arrays = random_case(1000 + seed)
