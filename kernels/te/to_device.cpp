@@ -111,6 +111,7 @@ class DeviceConverter final : public Converter {
   void launch(const Stmt& stmt, std::vector<DeviceStep>* steps) {
     axes_.clear();
     collect_axes(stmt, {});
+    if (!convert_.error().ok()) return;  // an axis without an extent
     std::vector<tir::Stmt> body;
     on_one(stmt, &body);
     tir::PrimFunc entry{str_cat(identifier(function_.name), "_kernel", launches_++)};
