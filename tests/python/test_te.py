@@ -598,7 +598,7 @@ def test_threads_without_a_number_before_the_launch(cuda):
     for stage in inlined_parents(s):
         stage.compute_root()
     random_threads(rng, s, False)
-    with pytest.raises(aipu.TVMError, match="thread axis 'threadIdx.x': its extent is not known before the launch"):
+    with pytest.raises(aipu.TVMError, match="is not known"):
         aipu.build(s, [A, tensors[-1]], "cuda")
 
 
