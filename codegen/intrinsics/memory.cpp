@@ -138,8 +138,9 @@ Status check_indices(const Expr& indices) {
   return {};
 }
 
-// vload_gather(ptr, indices, mask)
+// vload_gather(ptr, indices, mask, entries). `entries` is ours: that many elements are there, and indices are below it.
 Result<Type> infer_gather(InferInput& in) {
+  if (attribute(in, "entries") < 0) return refused("The arg \"entries\" expect a number of elements.");
   AIPU_ASSIGN_OR_RETURN(const Type pointer, pointer_operand(in, 0));
   AIPU_ASSIGN_OR_RETURN(const Expr indices, operand(in, 1));
   AIPU_RETURN_IF_ERROR(check_indices(indices));
@@ -152,10 +153,15 @@ Status run_gather(const LaneCall& c) {
   if (c.machine == nullptr) return unsupported("a load is only possible when running");
   const auto pointer = c.operands[0].get<Pointer>();
   const int64_t bytes = static_cast<int64_t>(dtype_bytes(c.result.type.element));
+  const int64_t entries = c.attribute("entries");
+  if (entries > 0 && c.machine->access(pointer, 0, entries * bytes, false) == nullptr)
+    return c.machine->access_error(pointer, 0, entries * bytes, false);
   std::memset(c.result.data, 0, static_cast<size_t>(c.result.type.bytes()));
   for (int i = 0; i < c.result.type.lanes; ++i) {
     if (!c.active(i)) continue;
-    const int64_t offset = read_int_lane(c.operands[1].type, c.operands[1].data, i) * bytes;
+    const int64_t index = read_int_lane(c.operands[1].type, c.operands[1].data, i), offset = index * bytes;
+    if (entries > 0 && (index < 0 || index >= entries))
+      return invalid_argument(fmt::format("S.vload_gather: index {} of {} entries", index, entries));
     const std::byte* data = c.machine->access(pointer, offset, bytes, false);
     if (data == nullptr) return c.machine->access_error(pointer, offset, bytes, false);
     std::memcpy(c.result.data + i * bytes, data, static_cast<size_t>(bytes));
@@ -238,7 +244,7 @@ void add_memory_rows(std::vector<Intrinsic>& rows) {
                   .run = run_vstore,
                   .cost = CostClass::kMemory});
   rows.push_back({.name = "vload_gather",
-                  .params = {from, value("indices"), mask()},
+                  .params = {from, value("indices"), mask(), number("entries", 0)},
                   .infer = infer_gather,
                   .pure = false,
                   .droppable = true,

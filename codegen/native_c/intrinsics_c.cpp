@@ -59,6 +59,8 @@ std::string store(const Call& c) {
 std::string gather(const Call& c) {
   const std::string pointer = vector_pointer(c, 0, c.type);
   const std::string mask = c.p.mask_or_all(c.call.mask, c.type.lanes);
+  if (const int64_t entries = c.attribute("entries"); entries > 0 && mask == all_true(c.type.lanes))
+    return fmt::format("__vload_lookup<{}>({}, {}, {})", entries, pointer, c.arg(1), mask);
   return fmt::format("__vload_gather({}, {}, {})", pointer, c.arg(1), mask);
 }
 std::string scatter(const Call& c) {

@@ -188,6 +188,18 @@ __inl V __vload_gather(const V* p, I indices, M m) {
   }
   return __from_lanes<V>(out);
 }
+// Of a table of that many elements, with all lanes on.
+template <int Entries, class V, class I, class M>
+__inl V __vload_lookup(const V* p, I indices, M m) {
+#ifdef __AVX512F__
+  if constexpr (Entries == 32 && sizeof(V) == 64 && sizeof(__e<V>) == 4 && sizeof(I) == 64) {
+    const V low = __load(p, 0), high = __load(p + 1, 0);
+    asm("vpermi2ps %2, %1, %0" : "+v"(indices) : "v"(low), "vm"(high));
+    return (V)indices;
+  }
+#endif
+  return __vload_gather(p, indices, m);
+}
 template <class V, class I, class M>
 __inl void __vstore_scatter(V value, V* p, I indices, M m) {
   __e<V> in[__LANES(V)];

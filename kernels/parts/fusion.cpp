@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "kernels/parts/bounded_expression.h"
+#include "kernels/parts/quantized_function.h"
 #include "kernels/parts/strided_map.h"
 
 namespace aipu::kernels {
@@ -139,9 +140,14 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
   const Expression v = Expression::atom("v");
   ExpressionFunction function{{"v", "x"}, {}, v};
   bool is_long = false;
-  if (!nodes.empty()) {
+  std::optional<QuantizedFunction> quantized;
+  if (QuantizedFunction::pays_on(context.target()) && arithmetic.is_bounded)
+    quantized = fit_quantized_function(graph, nodes, anchor_output);
+  const std::vector<NodeId> computed(
+      nodes.begin(), quantized ? nodes.begin() + static_cast<ptrdiff_t>(quantized->first) : nodes.end());
+  if (!computed.empty()) {
     AIPU_ASSIGN_OR_RETURN(FusedExpression fused,
-                          epilogue_expression(context, nodes, anchor_output, arithmetic.is_bounded));
+                          epilogue_expression(context, computed, anchor_output, arithmetic.is_bounded));
     epilogue.extras = fused.operands;
     numbers = std::move(fused.numbers);
     epilogue.result = fused.result;
@@ -174,6 +180,20 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
     epilogue.extra_arguments.push_back(number_argument(number));
   };
   for (const FusedExpression::Number& number : numbers) add_number(number);
+  if (quantized) {
+    is_long = true;
+    epilogue.result = graph.node(nodes.back()).outputs[0];
+    const auto count = static_cast<int64_t>(quantized->table.size());
+    types.push_back({dsl::CapturedType{tir::Type::pointer_to(DType::kF32, 1, tir::Scope::kGlobal)}});
+    quantized->append_to(&function, function.result, fmt::format("x[{}]", modes.size()),
+                         graph.type(epilogue.result).dtype);
+    modes.emplace_back("table");
+    epilogue.modes.emplace_back("table");
+    epilogue.types.push_back(DType::kF32);
+    conversions.emplace_back("none");
+    epilogue.extra_arguments.emplace_back(
+        PointerArgument{context.add_constant(graph::Constant::of<float>(DType::kF32, {count}, quantized->table))});
+  }
   std::vector<ExpressionFunction::Statement> before;
   const auto factor = [&](double value) {
     std::string number = fmt::format("{:.17g}", value);

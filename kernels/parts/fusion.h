@@ -23,7 +23,8 @@ struct Epilogue {
   std::vector<graph::ValueId> extras;
   std::vector<KernelArgument> extra_arguments;  // "extras": of the extras, then of the expression's numbers
   graph::ValueId result;                        // the value the group stores
-  // Of extra_arguments; numbers, which are arguments by themselves, have the mode "number".
+  // Of extra_arguments; numbers, which are arguments by themselves, have the mode "number", what the expression itself
+  // looks up "table".
   std::vector<std::string> modes;
   std::vector<DType> types;  // as stored
 };

@@ -5,7 +5,8 @@ Parameters bound by kernels/parts/fusion.cpp:
   VL, NV                      vector lanes, vectors per tile row
   OUT, out_conversion         element type of the output; mask: the value is a bool vector, stored as uint8
   extra_modes[e]              how operand e of the epilogue is indexed: full (like the output), column (by output
-                              column), scalar; number: it is an argument by itself
+                              column), scalar; number: it is an argument by itself; table: the expression looks up
+                              what it wants
   extra_conversions[e]        as `conversions` in elementwise.py
   epilogue_compute(v, x)      the fused expression; v is the accumulator, x[e] operand e
   EPILOGUE_LOOP               whether it is long (exp, erf and the like): tiles then go through memory in a loop, for a
@@ -16,6 +17,8 @@ from aipu import script as S
 
 
 def extra_value(e, p, row_offset, n, lane_mask):
+    if extra_modes[e] == "table":
+        return p
     if extra_modes[e] == "number":
         return S.vbcast(p, lanes=VL)
     if extra_modes[e] == "scalar":

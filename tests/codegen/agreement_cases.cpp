@@ -596,6 +596,9 @@ constexpr const char* kLoads =
   let k#5: int16x8 = load(i#1, 0)
   eval S.vstore<void>(S.vload_gather<Tx8>(x#0, k#5), (out#2 + 121), 1)
   eval S.vstore<void>(S.vload_gather<Tx8>(x#0, cast<int32x8>(k#5), mask=m#4), (out#2 + 131), 1)
+  let t#6: int32x8 = (cast<int32x8>(k#5) & broadcast<8>(31))
+  let u#7: int32x16 = S.vconcat<int32x16>(t#6, (t#6 ^ broadcast<8>(9)))
+  eval S.vstore<void>(S.vload_gather<Tx16>((x#0 + 3), u#7, .entries=32), (out#2 + 400), 1)
   eval S.vstore_scatter<void>(S.vload<Tx8>(x#0, 1, .lanes=8), (out#2 + 200), k#5)
   eval S.vstore_scatter<void>(S.vload<Tx8>((x#0 + 8), 1, .lanes=8), (out#2 + 300), k#5, mask=m#4)
 }

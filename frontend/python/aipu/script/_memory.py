@@ -102,9 +102,13 @@ def vstore(value: Any, ptr: Any, mask: Any = None, stride: Any = 1) -> None:
     call("vstore", (value, as_pointer(ptr, "2nd"), _stride(stride)), mask)
 
 
-def vload_gather(ptr: Any, indices: Vector, mask: Any = None) -> Vector:
-    """``out[i] = ptr[indices[i]]`` with 16-bit indices; inactive lanes are 0."""
-    return call("vload_gather", (as_pointer(ptr, "1st"), indices), mask)
+def vload_gather(ptr: Any, indices: Vector, mask: Any = None, entries: int = 0) -> Vector:
+    """``out[i] = ptr[indices[i]]`` with 16-bit indices; inactive lanes are 0.
+
+    With ``entries`` all of ``ptr[0]`` to ``ptr[entries - 1]`` are there, and indices are below it.
+    """
+    attributes = () if entries == 0 else (("entries", entries),)
+    return call("vload_gather", (as_pointer(ptr, "1st"), indices), mask, None, attributes)
 
 
 def vstore_scatter(value: Any, ptr: Any, indices: Vector, mask: Any = None) -> None:
