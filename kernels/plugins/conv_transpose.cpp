@@ -214,14 +214,19 @@ class ConvTransposePlugin final : public OpPlugin {
     const DType stored = graph.type(node.inputs[0]).dtype;
     const DType accumulator = accumulator_dtype(stored);
     const int lanes = context.lanes(accumulator);
-    constexpr int kWidth = 8;  // sums, weights and a product fit 16 registers
+    // Sums, weights and a product fit the registers; all tiles of a phase are alike.
+    const int64_t most = context.target().vector_registers >= 32 ? 14 : 8;
+    const SpatialAxis& width = geometry.axes[2];
+    const int64_t results = (width.out.constant_or(most * width.stride) + width.stride - 1) / width.stride;
+    const int64_t tiles = std::max<int64_t>((results + most - 1) / most, 1);
     dsl::TemplateParams params;
     params.set("ACC", accumulator).set("VL", lanes).set("NV", 1).set("USE_FMA", is_floating(accumulator));
-    params.set("X", stored).set("WIDTH", int64_t{kWidth}).set("TAIL", weights.group % lanes != 0);
+    params.set("X", stored)
+        .set("WIDTH", std::max<int64_t>((results + tiles - 1) / tiles, 1))
+        .set("TAIL", weights.group % lanes != 0);
     AnchorArithmetic arithmetic;
     if (node.inputs.size() > 2) arithmetic.addend = node.inputs[2];
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, arithmetic, &params));
-    reuse_operand_memory(context, epilogue, &params);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("depthwise_transposed.py", "depthwise_transposed", params));
     const graph::ConstantPtr turned = reorder_taps(*graph.constant(weights.value), tap_order(geometry.axes));
     KernelArguments arguments;
@@ -239,7 +244,7 @@ class ConvTransposePlugin final : public OpPlugin {
         .pointer("out", context.value(epilogue.result))
         .list("extras", epilogue.extra_arguments)
         .scalar("ldc", weights.out_channels)
-        .scalar("block_rows", rows_of_block(geometry));
+        .scalar("block_rows", int64_t{1});
     bind_geometry(geometry, &arguments);
     bind_phases(geometry, &arguments);
     const int64_t vectors = (weights.group + lanes - 1) / lanes;

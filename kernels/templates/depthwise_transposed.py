@@ -6,12 +6,13 @@ Parameters: X, ACC, VL and the epilogue's (epilogue.py, NV = 1), and
   TAIL     whether the channels may end within a vector
 Weights are [C / VL][residue_d][residue_h][residue_w][jd][jh][jw][VL], j descending in k (transposed_phases.py).
 
-A tile is WIDTH output pixels of one phase of a row for one vector of channels. Only tiles at the edge check where their
-pixels are.
+A tile is WIDTH output pixels of one phase of a row for one vector of channels; the last one overlaps the one before
+rather than being shorter. Only tiles at the edge check where their pixels are.
 """
 
 from aipu import script as S
 from epilogue import finish_shared, shared_values
+from gemm import ROWS_PER_BASE, row_bases
 from sharing import own_rows, own_work
 from spatial import Geometry, row_at, taps_inside
 from transposed_phases import Phases, phase_taps
@@ -61,19 +62,23 @@ def transposed_tile(
     acc = S.alloc_buffer((WIDTH,), f"{ACC}x{VL}")
     for i in S.unroll(WIDTH):
         acc[i] = S.cast(0, f"{ACC}x{VL}")
+    pitch = S.i64(channels)
+    bases = row_bases(x + pixels.first * pitch, pitch, WIDTH)
     for d in range(planes.count):
         for h in range(lines.count):
-            line = x + (d * planes.image_step + h * lines.image_step)
+            ahead = S.i64(d) * planes.image_step + S.i64(h) * lines.image_step
             own = weights + (d * planes.weight_step + h * lines.weight_step)
             for k in range(taps.count):
                 weight = S.vload(own + k * taps.weight_step, lanes=VL)
-                at = pixels.first + k * step
+                position = pixels.first + k * step
                 for i in S.unroll(WIDTH):
+                    at = bases[i // ROWS_PER_BASE] + ahead + (i % ROWS_PER_BASE) * pitch
                     if checked:
-                        if at + i >= 0 and at + i < pixels.image and i < pixels.count:
-                            add_product(acc, i, line + (at + i) * channels, lane_mask, weight)
+                        if position + i >= 0 and position + i < pixels.image and i < pixels.count:
+                            add_product(acc, i, at, lane_mask, weight)
                     else:
-                        add_product(acc, i, line + (at + i) * channels, lane_mask, weight)
+                        add_product(acc, i, at, lane_mask, weight)
+                ahead = ahead + taps.image_step
     shared = shared_values(extras, c, lane_mask)
     if EPILOGUE_LOOP:
         vectors = S.alloc_buffer((WIDTH * VL,), ACC)
@@ -132,7 +137,8 @@ def depthwise_transposed(
                         + (in_depth.first * lines.count + in_height.first) * taps.count
                     )
                     results = S.ceildiv(width.result - phase, width.stride)
-                    for p in range(0, results, WIDTH):
+                    for tile in range(S.ceildiv(results, WIDTH)):
+                        p = S.max(S.min(tile * WIDTH, results - WIDTH), 0)
                         first = taps.start + p
                         last = first + (taps.count - 1) * phases.width.step + (WIDTH - 1)
                         is_inside = first >= 0 and last < width.image and results - p >= WIDTH

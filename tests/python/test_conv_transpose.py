@@ -1,4 +1,4 @@
-"""Transposed convolutions of one channel per group, against NumPy."""
+"""Transposed convolutions of one channel per group, and of few channels, against NumPy."""
 
 import aipu
 import numpy as np
@@ -94,3 +94,23 @@ def test_targets(tmp_path, target):
 
 def test_half_precision(tmp_path):
     check(tmp_path, (1, 20, 4, 12), [4, 4], [2, 2], pads=[1, 1, 1, 1], dtype="float16")
+
+
+@pytest.mark.parametrize("channels, bias", [(1, True), (3, False), (8, True)])
+@pytest.mark.parametrize("target", [None, "X2_1204"])
+def test_windows_side_by_side(tmp_path, channels, bias, target):
+    """The phases of few channels are channels of one product."""
+    random = np.random.default_rng(4)
+    x, weights = random.standard_normal((2, 20, 5, 9)).astype(F32), random.standard_normal((20, channels, 2, 2))
+    constants = {"w": weights.astype(F32)} | ({"b": random.standard_normal(channels).astype(F32)} if bias else {})
+    expected = np.einsum("nihw,ioyx->nohywx", x.astype(np.float64), constants["w"]).reshape(2, channels, 10, 18)
+    expected += constants["b"].reshape(1, -1, 1, 1) if bias else 0
+    nodes = [node("ConvTranspose", ["x", *constants], ["y0"], strides=[2, 2]), node("Relu", ["y0"], ["y"])]
+    path, output = tmp_path / "transposed.onnx", tmp_path / "transposed.aipu.bin"
+    inputs, outputs = [("x", "float32", ["N", 20, 5, "W"])], [("y", "float32", ["N", channels, 10, "V"])]
+    write_model(path, nodes, inputs, outputs, constants)
+    aipu.build(path, output, dump_ir=tmp_path / "ir", **({"target": target} if target else {}))
+    assert "ConvTranspose*" not in (tmp_path / "ir" / "groups.txt").read_text()
+    for backend in (None, "interp"):
+        found = aipu.load(output, backend=backend).run({"x": x})["y"]
+        np.testing.assert_allclose(found, np.maximum(expected, 0), rtol=1e-5, atol=1e-5)
