@@ -101,7 +101,9 @@ def test_blocks(tmp_path, block):
             check(output, weights, rows)
 
 
-@pytest.mark.parametrize("bits, block, zero", [(8, 128, "none"), (8, 256, "packed"), (8, 512, "none"), (4, 4096, "packed")])
+@pytest.mark.parametrize(
+    "bits, block, zero", [(8, 128, "none"), (8, 256, "packed"), (8, 512, "none"), (4, 4096, "packed")]
+)
 def test_sums_of_large_blocks(tmp_path, bits, block, zero):
     """The greatest sums that there are, of blocks that are cut into parts; the depth is four chunks and more."""
     weights = Weights(rows=67, depth=4 * block + 16, block=block, bits=bits, zero=zero)
