@@ -100,6 +100,22 @@ def test_recurrent_layers_are_staged(tmp_path, op, gates):
     assert 0.9 < layer["cycles"] / run["cycles"] < 1.1
 
 
+def test_attention_is_staged(tmp_path):
+    shape = [1, 2, 64, 64]
+    nodes = [
+        node("Transpose", ["k"], ["columns"], perm=[0, 1, 3, 2]),
+        node("MatMul", ["q", "columns"], ["scores"]),
+        node("Softmax", ["scores"], ["weights"]),
+        node("MatMul", ["weights", "v"], ["y"]),
+    ]
+    inputs = [(name, "float32", shape) for name in "qkv"]
+    write_model(tmp_path / "m.onnx", nodes, inputs, [("y", "float32", shape)])
+    (by_shapes,), (counted,) = cycles.layers_of_file(tmp_path / "m.onnx", backends=("estimate", "interp"))
+    assert "_attention__" in by_shapes["kernel"] and by_shapes["dma_cycles"] > 0
+    assert 0.9 < by_shapes["cycles"] / counted["cycles"] < 1.1
+    assert cycles.of_larger(counted) <= cycles.OVERLAPPED
+
+
 @pytest.mark.parametrize("dtype, zero", [(np.int8, 0), (np.uint8, 0), (np.int8, 5), (np.uint8, 128)])
 def test_integers_that_saturate_are_those_of_the_host(tmp_path, dtype, zero):
     """Sums far beyond 8 bits, rounded and saturated by instructions of the NPU, once where they are sums again."""
