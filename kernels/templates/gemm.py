@@ -113,6 +113,8 @@ def blocks_at_once(sums, rows):
     of each row fits the registers. kernels/README.md has the numbers.
     """
     counts = [8, 4, 2, 1] if rows == 1 else [4, 2, 1]
+    if NV == 3:
+        counts = counts[1:]
     fitting = [blocks for blocks in counts if sums + blocks * rows + PARTS <= REGISTERS_OF_A_LOOP]
     return fitting[0] if len(fitting) > 0 else 0
 
