@@ -48,7 +48,8 @@ std::string load(const Call& c) {
   return fmt::format("__vload({}, {})", pointer, mask);
 }
 std::string load_part(const Call& c) {
-  return fmt::format("__load_part<{}, {}, {}>({})", c.type_text(), c.attribute("index"), c.attribute("count"), c.arg(0));
+  return fmt::format("__load_part<{}, {}, {}>({})", c.type_text(), c.attribute("index"), c.attribute("count"),
+                     c.arg(0));
 }
 std::string store(const Call& c) {
   const Type& value = c.arg_type(0);

@@ -193,13 +193,20 @@ def multiply_element(acc, row, at, right, lanes):
     return multiply_add_vectors(acc, S.vreplic(row, at), right)
 
 
-def multiply_whole_blocks(acc, low, high, a, stride, b, depth, same_types):
-    """What of a product can take elements of registers. Returns how many steps that are."""
-    if BY_ELEMENT and PAIRS and PAIRS_TO_ODD:
+def takes_blocks(same_types):
+    """Whether products take elements of registers."""
+    return BY_ELEMENT and (same_types or (PAIRS and PAIRS_TO_ODD))
+
+
+def multiply_whole_blocks(acc, low, high, a, stride, b, depth):
+    """What of a product takes blocks. Returns how many steps that are."""
+    if PAIRS:
         return multiply_pair_blocks(acc, low, high, a, stride, b, depth)
-    if BY_ELEMENT and same_types:
-        return multiply_blocks(acc, low, high, a, stride, b, depth)
-    return 0
+    return multiply_blocks(acc, low, high, a, stride, b, depth)
+
+
+# What is left behind whole blocks: fewer steps than a block's, and no loop.
+LEFT_OVER = VL - 1
 
 
 # Of a panel; see where they do.
@@ -245,6 +252,27 @@ class Ahead:
     step: S.i64
 
 
+def multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, k, ahead):
+    for v in S.unroll(NV):
+        bv[v] = S.vload(b + (k * (NV * step_lanes()) + v * step_lanes()), lanes=step_lanes())
+    if PREFETCH > 0:
+        for v in S.unroll(NV):
+            S.prefetch(b + ((k + PREFETCH) * (NV * step_lanes()) + v * step_lanes()))
+        # Tiles of three vectors of pairs have no register left for the address. A row alone reads memory in order, and
+        # waits for that alone.
+        if height > 1 and not (PAIRS and NV > 2):
+            S.prefetch(ahead.data + S.i64(k) * ahead.step, level=2)
+    for i in S.unroll(height):
+        if PAIRS:
+            left = pair_value(bases, i, lda, S.i64(k))
+        else:
+            left = S.cast(row_value(bases, i, lda, S.i64(k) if UNIT_DEPTH else S.i64(k) * a_step), ACC)
+        if A_ZERO:
+            left = left - S.cast(a_zero, ACC)
+        for v in S.unroll(NV):
+            acc[i * NV + v] = add_product(acc[i * NV + v], left, bv[v])
+
+
 @S.prim_func(is_inline=False)
 def gemm_tile(
     height: S.meta_var,
@@ -268,30 +296,14 @@ def gemm_tile(
         acc[i] = S.cast(0, f"{ACC}x{VL}")
     prefetch_tile(height, extras, row_offset, ldc, n)
     bases = row_bases(a, lda, height)
-    for k in range(
-        multiply_whole_blocks(acc, 0, height, a, lda, b, depth, A == ACC and PANEL == ACC)
-        if UNIT_DEPTH and not A_ZERO
-        else 0,
-        steps_of(depth),
-    ):
-        for v in S.unroll(NV):
-            bv[v] = S.vload(b + (k * (NV * step_lanes()) + v * step_lanes()), lanes=step_lanes())
-        if PREFETCH > 0:
-            for v in S.unroll(NV):
-                S.prefetch(b + ((k + PREFETCH) * (NV * step_lanes()) + v * step_lanes()))
-            # Tiles of three vectors of pairs have no register left for the address. A row alone reads memory in order,
-            # and waits for that alone.
-            if height > 1 and not (PAIRS and NV > 2):
-                S.prefetch(ahead.data + S.i64(k) * ahead.step, level=2)
-        for i in S.unroll(height):
-            if PAIRS:
-                left = pair_value(bases, i, lda, S.i64(k))
-            else:
-                left = S.cast(row_value(bases, i, lda, S.i64(k) if UNIT_DEPTH else S.i64(k) * a_step), ACC)
-            if A_ZERO:
-                left = left - S.cast(a_zero, ACC)
-            for v in S.unroll(NV):
-                acc[i * NV + v] = add_product(acc[i * NV + v], left, bv[v])
+    if UNIT_DEPTH and not A_ZERO and takes_blocks(A == ACC and PANEL == ACC):
+        whole = multiply_whole_blocks(acc, 0, height, a, lda, b, depth)
+        for k in S.unroll(LEFT_OVER):
+            if whole + k < steps_of(depth):
+                multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, whole + k, ahead)
+    else:
+        for k in range(steps_of(depth)):
+            multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, k, ahead)
     finish_tile(height, acc, extras, out, row_offset, ldc, n, columns)
 
 
