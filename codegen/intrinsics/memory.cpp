@@ -255,7 +255,7 @@ void add_memory_rows(std::vector<Intrinsic>& rows) {
                   .infer = infer_vload_part,
                   .pure = false,
                   .droppable = true,
-                  .splitting = Splitting::kNone,
+                  .splitting = Splitting::kSpecial,
                   .run = run_vload_part,
                   .cost = CostClass::kMemory,
                   .exposure = Exposure::kExtension});
