@@ -14,10 +14,10 @@ __inl V __load(const V* p, long i) {
     __builtin_memcpy(&out, (const char*)p + i * (long)sizeof(V), sizeof(V));
   return out;
 }
-// One of two or four registers that lie side by side. 64-bit Arm loads them by one instruction, which the compiler makes
-// of loads of each with the same address. That instruction has no offset, but moves its address on: an address that
-// moves through a loop is kept from becoming one of many offsets, each of which would be added.
-// (Before these versions of gcc its results are copied from register to register.)
+// One of two or four registers that lie side by side. 64-bit Arm loads them by one instruction, which the compiler
+// makes of loads of each with the same address. It has no offset, but moves its address on: an address that moves
+// through a loop is kept from becoming one of many offsets, each of which would be added. Without arm_neon.h the names
+// are those of these versions of gcc; other compilers load each.
 #if defined(__aarch64__) && !defined(__clang__) && __GNUC__ >= 12 && __GNUC__ <= 14
 #define __AIPU_LOADS_PARTS
 #pragma GCC aarch64 "arm_neon.h"

@@ -100,8 +100,8 @@ def multiply_whole(acc, low, high, a, stride, b, whole, lanes, element):
                     k = k + fewer * lanes
 
 
-# Those of sums, of the rows' values and of four vectors of the right operand, which one instruction loads. It takes four
-# that are neighbours, which the compiler does not find where fewer are left over.
+# Those of sums, of the rows' values and of four vectors of the right operand, which one instruction loads. It takes
+# four that are neighbours, which the compiler does not find where fewer are left over.
 REGISTERS_OF_A_LOOP = 30
 PARTS = 4
 # Rows with an address of their own, by which the loop ends: so few that counting would be too much of it.
