@@ -8,12 +8,14 @@ namespace {
 // aipu::TreeEnsemble(x, nodes, roots, blocks, leaf_targets, leaf_weights): what the trees say of each row of x.
 //
 // nodes: two words each (int32, thresholds float32; or int64 and float64). A branch: the threshold's bits; and
-// distance << (feature_bits + 1) | flag << feature_bits | feature. x <= threshold goes on at the next node, else
-// `distance` away; NaN takes the first way if the flag is set (`missing`: some flag is; the threshold is not NaN then).
-// Distance 0 is a leaf, the node behind it is its value: the number's bits; of several targets the first of its entries
-// in leaf_targets and leaf_weights, and how many they are (`dense`: all have the targets 0, 1, ... in order). roots:
-// where each tree begins. blocks: ranges of trees that fit the cache together: the first of each, and the end. Sums are
-// taken block by block.
+// distance << (feature_bits + 1) | flag << feature_bits | feature. It goes on `distance` away, one node before that if
+// x <= threshold; NaN takes this way if the flag is set (`missing`: some flag is; the threshold is not NaN then).
+// Distance 0 is a leaf: the threshold is NaN, its lowest two bits say how many nodes behind it its value is. That is
+// the number's bits; of several targets, by `leaves`, the first of its entries in leaf_targets and leaf_weights and how
+// many they are ("listed"; "dense": all have the targets 0, 1, ... in order), or the target and the number's bits
+// ("single": every leaf speaks of one target). roots: where each tree begins. blocks: ranges of trees that fit the
+// cache together: the first of each, and the end. Sums are taken block by block. levels: a guess of how deep most
+// leaves are.
 Status infer_tree_ensemble(InferContext& ctx) {
   AIPU_RETURN_IF_ERROR(expect_rank(ctx, 0, 2));
   const Attributes& attributes = ctx.attributes();
@@ -32,7 +34,8 @@ Status infer_tree_ensemble(InferContext& ctx) {
 }
 
 Status verify_tree_ensemble(const Graph&, const Node& node) {
-  return expect_choice(node, "aggregate", {"sum", "min", "max"});
+  AIPU_RETURN_IF_ERROR(expect_choice(node, "aggregate", {"sum", "min", "max"}));
+  return expect_choice(node, "leaves", {"listed", "dense", "single"});
 }
 
 // Rows are apart.
@@ -53,7 +56,8 @@ OpDef tree_ensemble_op() {
                     attr::required("features", AttributeKind::kInt),
                     attr::required("feature_bits", AttributeKind::kInt),
                     attr::i("missing", 0),
-                    attr::i("dense", 0)};
+                    attr::s("leaves", "listed"),
+                    attr::i("levels", 0)};
   def.infer = infer_tree_ensemble;
   def.verify = verify_tree_ensemble;
   def.axes = row_axes;

@@ -47,29 +47,37 @@ Problem problem_of(const Graph& graph, const Node& node) {
   return p;
 }
 
-// Columns of [columns][steps] side by side in panels.
-ConstantPtr panels_of(const ConstantPtr& source, int64_t columns, int64_t steps, int64_t width) {
+// Columns of [columns][steps] side by side in panels, each element as often as is said.
+ConstantPtr panels_of(const ConstantPtr& source, int64_t columns, int64_t steps, int64_t width, int64_t times = 1) {
   return pack_panels(source, source->dtype(),
                      {.batches = 1,
-                      .depth = steps,
+                      .depth = steps * times,
                       .columns = columns,
                       .panel_width = width,
-                      .inner = steps,
+                      .inner = times,
                       .batch_stride = 0,
                       .column_stride = steps,
-                      .inner_stride = 1,
-                      .outer_stride = 0});
+                      .inner_stride = 0,
+                      .outer_stride = 1});
 }
 
-// Of how many bytes a number of few rows is made that are multiplied by dot products of bytes, whose sums of a block
-// stay within 32 bits; 0: they are multiplied as floats. `accuracy_level` is MatMulNBits': 4 asks for 8 bits, 3 and 2
-// for the 8 and 11 of 16-bit floats.
-int64_t digits_of(const tir::Target& target, const Problem& p, int64_t accuracy_level) {
+// Of how many bytes a number of few rows is made that are multiplied by dot products of bytes; 0: they are multiplied
+// as floats. `accuracy_level` is MatMulNBits': 4 asks for 8 bits, 3 and 2 for the 8 and 11 of 16-bit floats.
+int64_t digits_of(const tir::Target& target, int64_t accuracy_level) {
   const bool has_products =
       target.dot_products == tir::DotProducts::kUnsignedBySigned || target.dot_products == tir::DotProducts::kAll;
-  if (!has_products || target.vector_bits < 256 || p.block << p.bits > int64_t{1} << 16) return 0;
+  if (!has_products || target.vector_bits < 256) return 0;
   if (accuracy_level == 4) return 1;
   return accuracy_level == 2 || accuracy_level == 3 ? 2 : 3;
+}
+
+// Into how many parts a block is cut that are multiplied by dot products of bytes, whose sums of a part stay within 23
+// bits; 0: there are none of multiples of 16.
+int64_t parts_of_block(const Problem& p) {
+  for (int64_t parts = 1; p.block % (parts * 16) == 0; parts *= 2) {
+    if (p.block / parts << p.bits <= int64_t{1} << 15) return parts;
+  }
+  return 0;
 }
 
 // The tiles of few rows: two accumulators (of digits one more than these) for each row and vector, a vector of codes, a
@@ -110,13 +118,18 @@ class BlockQuantizedPlugin final : public OpPlugin {
   Status setup(SetupContext& context) const override {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
-    const Problem p = problem_of(graph, node);
+    Problem p = problem_of(graph, node);
     constexpr int64_t kVectors = 2, kPanelVectors = 4;
     const int lanes = context.lanes(DType::kF32);
     const int64_t width = kPanelVectors * lanes;
     const RegisterTile tile = register_tile(context.target(), Dim(kVectors * lanes), lanes);
 
-    const int64_t digits = digits_of(context.target(), p, node.attributes.i("accuracy_level"));
+    const int64_t scales_of_column = p.blocks;
+    int64_t parts = parts_of_block(p);
+    const int64_t digits = parts == 0 ? 0 : digits_of(context.target(), node.attributes.i("accuracy_level"));
+    if (digits == 0) parts = 1;
+    p.block /= parts;
+    p.blocks *= parts;
     dsl::TemplateParams params;
     set_tile_params(context.target(), tile, lanes, DType::kF32, &params);
     // Few rows by digits are bound by memory: half as far ahead as a product that works on its weights for longer.
@@ -150,15 +163,16 @@ class BlockQuantizedPlugin final : public OpPlugin {
     KernelArguments arguments;
     arguments.pointer("x", context.value(node.inputs[kA]))
         .pointer("codes", context.add_constant(panels_of(words, p.columns, p.words(), width)))
-        .pointer("scale", context.add_constant(panels_of(scales, p.columns, p.blocks, width)));
+        .pointer("scale", context.add_constant(panels_of(scales, p.columns, scales_of_column, width, parts)));
     if (zeros.valid()) {
       const ConstantPtr& constant = graph.value(zeros).constant;
-      arguments.pointer("zeros[0]", context.add_constant(panels_of(constant, p.columns, p.blocks, width)));
+      arguments.pointer("zeros[0]",
+                        context.add_constant(panels_of(constant, p.columns, scales_of_column, width, parts)));
     }
     // See few_rows(): of a row what x becomes, numbers of its blocks, its magnitude; once the integers of a row.
     const int64_t padded = p.blocks * p.block;
     const int64_t of_a_row = digits > 0 ? padded / 4 * digits + p.blocks * (2 + digits) + 1 : padded + p.blocks + 1;
-    const int64_t copies = has_few ? kFewRows * of_a_row + (digits > 0 ? padded : 0) : 0;
+    const int64_t copies = has_few ? kFewRows * (of_a_row + width) + padded * digits / 2 : 0;
     const int64_t weights = has_many ? padded * kVectors * lanes : 0;
     const int64_t scratch = std::max(copies, weights);
     // Making weights costs as much as some rows; a TEC makes them for as many as there are unless others were idle.

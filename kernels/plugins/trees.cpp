@@ -10,8 +10,11 @@ using graph::Dim;
 using graph::Graph;
 using graph::Node;
 
-// Walks that go on side by side: as many as hide the latency of their loads.
+// Walks that go on side by side, of rows through one tree, and of one row through trees: as many as hide the latency of
+// their loads and still fit the registers.
 constexpr int64_t kWalks = 8;
+constexpr int64_t kTrees = 10;
+constexpr int64_t kChunk = 12 * kTrees;  // trees after which a row's walks that go on are gathered
 
 class TreesPlugin final : public SingleOpPlugin {
  public:
@@ -48,13 +51,15 @@ class TreesPlugin final : public SingleOpPlugin {
         .set("WORD", nodes.dtype)
         .set("REAL", real)
         .set("WALKS", kWalks)
+        .set("TREES", kTrees)
+        .set("CHUNK", kChunk)
         .set("TARGETS", node.attributes.i("targets"))
         .set("AGGREGATE", node.attributes.s("aggregate"))
         .set("FEATURE_BITS", bits)
         .set("FEATURES", features)
         .set("MISSING", missing)
         .set("TWICE", twice)
-        .set("DENSE", node.attributes.i("dense") != 0);
+        .set("LEAVES", node.attributes.s("leaves"));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("trees.py", "tree_ensemble", params));
     KernelArguments arguments;
     arguments.pointer("x", context.value(node.inputs[0]))
@@ -66,8 +71,10 @@ class TreesPlugin final : public SingleOpPlugin {
         .pointer("out", context.value(node.outputs[0]))
         .pointer("work",
                  twice ? context.add_workspace(tec_count() * kWalks * row_bytes) : context.value(node.outputs[0]))
-        .scalars(
-            {{"rows", x.shape[0]}, {"columns", x.shape[1]}, {"block_count", graph.type(node.inputs[3]).shape[0] - 1}});
+        .scalars({{"rows", x.shape[0]},
+                  {"columns", x.shape[1]},
+                  {"block_count", graph.type(node.inputs[3]).shape[0] - 1},
+                  {"levels", node.attributes.i("levels")}});
     return context.launch(std::move(kernel), arguments, graph::max(graph::ceildiv(x.shape[0], kWalks), 1));
   }
 

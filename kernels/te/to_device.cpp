@@ -70,8 +70,14 @@ class DeviceConverter final : public Converter {
   }
 
  private:
-  using Axes = std::map<std::string, std::pair<tir::VarPtr, Expr>>;  // by name: the variable, the extent
-  using Active = std::map<std::string, ThreadKind>;                  // the axes of loops around
+  struct Axis {
+    tir::VarPtr var;
+    Expr extent;
+    ThreadKind kind = ThreadKind::kThread;
+  };
+  using Axes = std::map<std::string, Axis>;          // by name
+  using Active = std::map<std::string, ThreadKind>;  // the axes of loops around
+  using Stored = std::pair<const Operation*, int>;   // an output of an operation
 
   // --- what the caller does ---
 
@@ -105,6 +111,7 @@ class DeviceConverter final : public Converter {
   void launch(const Stmt& stmt, std::vector<DeviceStep>* steps) {
     axes_.clear();
     collect_axes(stmt, {});
+    if (!convert_.error().ok()) return;  // an axis without an extent
     std::vector<tir::Stmt> body;
     on_one(stmt, &body);
     tir::PrimFunc entry{str_cat(identifier(function_.name), "_kernel", launches_++)};
@@ -112,8 +119,8 @@ class DeviceConverter final : public Converter {
     entry.body = tir::block(std::move(body));
     DeviceLaunch made;
     for (const auto& [name, axis] : axes_) {
-      entry.params.push_back(axis.first);
-      made.extents.push_back(axis.second);
+      entry.params.push_back(axis.var);
+      made.extents.push_back(axis.extent);
     }
     if (axes_.empty()) {  // one thread
       entry.params.push_back(make_variable(tir::kThreadAxes.back(), Type::scalar(DType::kI32)));
@@ -169,7 +176,7 @@ class DeviceConverter final : public Converter {
                    [&](const For& n) {
                      Active inside = active;
                      const auto kind = device_axis(n);
-                     if (kind && inside.emplace(axis_name(n), *kind).second) add_axis(n);
+                     if (kind && inside.emplace(axis_name(n), *kind).second) add_axis(n, *kind);
                      const Analyzer outside = analyzer_;
                      enter(n);
                      collect_axes(n.body, inside);
@@ -192,14 +199,15 @@ class DeviceConverter final : public Converter {
                stmt->node);
   }
 
-  void add_axis(const For& n) {
+  void add_axis(const For& n, ThreadKind kind) {
     Expr extent = largest(n.extent);
     if (!extent) {
       fail(unsupported(str_cat("thread axis '", n.thread->thread_tag,
                                "': its extent is not known before the launch: ", to_text(n.extent))));
       return;
     }
-    auto& [var, known] = axes_[axis_name(n)];
+    auto& [var, known, kind_of_axis] = axes_[axis_name(n)];
+    kind_of_axis = kind;
     if (!var) var = make_variable(axis_name(n), Type::scalar(DType::kI32));
     if (known && !analyzer_.prove_equal(known, extent)) {
       match_index_types(known, extent);
@@ -238,19 +246,22 @@ class DeviceConverter final : public Converter {
     }
   }
 
-  // Whether all that is stored is memory of this thread, which no other can fill for it.
-  bool fills_own(const Stmt& stmt) const {
+  // What statements store to, but for memory that they have for themselves.
+  static std::set<Stored> stored_outside(const Stmt& stmt) {
     std::set<const Operation*> inside;
+    std::set<Stored> stored;
     for_each_part(stmt, [&](const Stmt& s) {
       if (const Realize* n = s->as<Realize>()) inside.insert(n->op.get());
+      if (const Store* n = s->as<Store>()) stored.insert({n->tensor.op.get(), n->tensor.value_index});
     });
-    bool own = true;
-    for_each_part(stmt, [&](const Stmt& s) {
-      const Store* n = s->as<Store>();
-      if (n != nullptr && !inside.contains(n->tensor.op.get()))
-        own = own && private_.contains({n->tensor.op.get(), n->tensor.value_index});
-    });
-    return own;
+    std::erase_if(stored, [&](const Stored& target) { return inside.contains(target.first); });
+    return stored;
+  }
+
+  // Whether all that is stored is memory of this thread, which no other can fill for it.
+  bool fills_own(const Stmt& stmt) const {
+    const std::set<Stored> stored = stored_outside(stmt);
+    return std::all_of(stored.begin(), stored.end(), [&](const Stored& target) { return private_.contains(target); });
   }
 
   void refuse_barrier() { fail(unsupported("shared memory is filled where not all threads of a block come")); }
@@ -258,7 +269,7 @@ class DeviceConverter final : public Converter {
   // The iteration of this thread, if it has one.
   void on_axis(const For& n, std::vector<tir::Stmt>* out) {
     const std::string name = axis_name(n);
-    const auto& [axis, extent] = axes_.at(name);
+    const auto& [axis, extent, kind] = axes_.at(name);
     const tir::Expr index = tir::cast(n.var->type, tir::var_ref(axis));
     const Expr own = largest(n.extent);
     const bool all = extent && own && analyzer_.prove_equal(extent, own) && analyzer_.prove_equal(own, n.extent);
@@ -290,29 +301,27 @@ class DeviceConverter final : public Converter {
     out->push_back(condition ? tir::make_stmt(tir::If{condition, block, nullptr}) : block);
   }
 
-  // Who stores: of the axes that no loop around is bound to, the first. What a thread has for itself, all store.
+  // Who stores: of the axes that no loop around is bound to, the first. What a thread has for itself, all store; what a
+  // block has, one thread of each.
   tir::Expr conditions_for(const Store& n) const {
     tir::Expr all;
     const auto add = [&](const tir::Expr& condition) {
       all = all ? tir::binary(tir::BinaryOp::kAnd, all, condition) : condition;
     };
     for (const auto& [condition, kind] : conditions_) add(condition);
-    if (private_.contains({n.tensor.op.get(), n.tensor.value_index})) return all;
+    const Stored target{n.tensor.op.get(), n.tensor.value_index};
+    if (private_.contains(target)) return all;
     for (const auto& [name, axis] : axes_) {
-      if (!active_.contains(name))
-        add(tir::binary(tir::BinaryOp::kEq, tir::var_ref(axis.first), tir::int_imm(0, DType::kI32)));
+      if (!active_.contains(name) && !(axis.kind == ThreadKind::kBlock && shared_.contains(target)))
+        add(tir::binary(tir::BinaryOp::kEq, tir::var_ref(axis.var), tir::int_imm(0, DType::kI32)));
     }
     return all;
   }
 
   // What the threads of a block fill together is complete behind a barrier, and nobody reads it any more before one.
   void in_sequence(const Stmt& child, std::vector<tir::Stmt>* out) {
-    std::set<std::pair<const Operation*, int>> filled;
-    for_each_part(child, [&](const Stmt& s) {
-      const Store* store = s->as<Store>();
-      if (store != nullptr && shared_.contains({store->tensor.op.get(), store->tensor.value_index}))
-        filled.insert({store->tensor.op.get(), store->tensor.value_index});
-    });
+    std::set<Stored> filled = stored_outside(child);
+    std::erase_if(filled, [&](const Stored& target) { return !shared_.contains(target); });
     // Parts of a nest that fills them have their elements from the loops around already.
     if (std::includes(filling_.begin(), filling_.end(), filled.begin(), filled.end())) return on_one(child, out);
     const auto outer = filling_;
@@ -365,8 +374,8 @@ class DeviceConverter final : public Converter {
   Axes axes_;  // of the launch
   Active active_;
   std::vector<std::pair<tir::Expr, ThreadKind>> conditions_;  // under which this thread has the iterations around
-  std::set<std::pair<const Operation*, int>> shared_, private_;
-  std::set<std::pair<const Operation*, int>> filling_;  // of shared_: by the nest that is written
+  std::set<Stored> shared_, private_;
+  std::set<Stored> filling_;  // of shared_: by the nest that is written
   int barriers_ = 0;
   tir::Stmt last_barrier_;
 };

@@ -23,12 +23,17 @@ as zeros, and with the sums that the zero point of each block is multiplied by).
 conversion and a multiply-add per row; scales and zero points once per block. Rows of numbers so large that products by
 codes may overflow, or infinite, are computed again with weights (careful_tile).
 
-With DIGITS the numbers of a block of x become integers of 24 bits, x = inverse * (high * 2^16 + middle * 2^8 + low)
-with signed bytes: inverse is a power of two, and the greatest number has at least 23 bits, so that what is cut off is
-at most 2^-23 of it. Sums of a block are exact then, and a byte of a word has a code (of 4 bits: with every other one,
-those between by a shift). A word of eight codes costs six dot products per row and three operations to take it apart.
+With DIGITS the numbers of a block of x become integers of 24 bits, x = unit * (high * 2^16 + middle * 2^8 + low) with
+signed bytes: unit is a power of two, and the greatest number has at least 23 bits, so that what is cut off is at most
+2^-23 of it. Sums of a block are exact then, within 23 bits each, and a byte of a word has a code (of 4 bits: with every
+other one, those between by a shift). A word of eight codes costs six dot products per row and three operations to take
+it apart, a block four operations per row: sums start with the bits of a number (starts_of).
 That is with three digits. A model may ask for less (MatMulNBits' accuracy_level): with two what is cut off is at most
 2^-15 of the greatest number, and with one, whose greatest number is 127, half of 1/127 of it.
+
+Tiles of three rows and more are narrower than a panel. All of them have their turn at a few blocks (Chunk) before those
+that follow: the codes of these come from memory meanwhile, where a tile that had the whole depth would wait for all of
+its panel's and the one beside it for none.
 """
 
 from aipu import script as S
@@ -40,10 +45,15 @@ CODES = 32 // BITS  # in a word
 HALF = CODES // 2  # in each half of a word
 WORDS = BLOCK // CODES  # of a block
 PANEL_WIDTH = PANEL_VECTORS * VL
+# Up to so many rows tiles are whole panels.
+WHOLE_PANEL_ROWS = max([h for h, v in zip(FEW_HEIGHTS, FEW_VECTORS) if v == PANEL_VECTORS], default=0)
+CHUNK_BLOCKS = max(32 // WORDS, 1)
 # Where the magnitudes of a row sum up to less, no sum of its products by codes overflows.
 LARGE = 2.0**100 if DIGITS > 0 else 2.0 ** (127 - BITS)
 BYTE_MASK = 0x0F0F0F0F
 BYTE_WORDS = 8 // BITS  # words of bytes that a word of codes becomes
+WORD_DIGITS = BYTE_WORDS * DIGITS  # words of x that it is multiplied by
+ONE_LESS = 49152  # see starts_of()
 
 
 def vector(number):
@@ -92,19 +102,19 @@ def digits_of_row(
     x: S.ptr(A, "global"),
     depth: S.i32,
     blocks: S.i32,
-    bytes: S.ptr("i8", "global"),
-    digits: S.ptr("i8", "global"),
-    inverses: S.ptr("fp32", "global"),
+    planes: S.ptr("i8", "global"),
+    digits: S.ptr("i32", "global"),
+    units: S.ptr("fp32", "global"),
     sums: S.ptr("fp32", "global"),
     starts: S.ptr("i32", "global"),
     magnitude: S.ptr("fp32", "global"),
 ):
-    """x as planes of bytes [digit], in `bytes` (in `digits` where these have 8 bits); of each block what its integers
-    are multiplied by, their sum where zero points are given, else what sums of low, middle and high digits start with.
-    `digits` are planes [nibble][digit]: low nibbles are multiplied by every other number, high ones by those between.
+    """x as words of four bytes, in the order in which a word of codes is multiplied by them: with 4 bits
+    [nibble][digit] (low nibbles are multiplied by every other number, high ones by those between), else [digit]. Of
+    each block what its highest digits are multiplied by, the sum of its numbers where zero points are given, and what
+    sums of low, middle and high digits start with: see number_of(). `planes` is memory for bytes on their way.
     """
     padded = blocks * BLOCK
-    planes = bytes if BITS < 8 else digits
     magnitudes = vector(0)
     total = S.alloc_buffer((DIGITS,), f"int32x{VL}")
     for block in range(blocks):
@@ -116,15 +126,16 @@ def digits_of_row(
             highest = S.max(highest, value)
             magnitudes = magnitudes + value
         peak = S.vrpmax(highest)[0]
+        exponent = S.i32(0)  # of the unit of low digits, biased
         if DIGITS == 1:
             peak = S.max(peak, 2.0**-100)
             factor = S.vbcast(S.fp32(127) / peak, lanes=VL)
-            inverses[block] = peak / S.fp32(127)
+            units[block] = peak / S.fp32(127)
         else:
             # The biased exponent; of numbers next to a power of two that one's, as the highest digit ends at 127.
-            exponent = S.max((S.reinterpret(peak, "int32") + 0x10200) >> 23, 40)
-            factor = S.vbcast(S.reinterpret((252 + 8 * DIGITS - exponent) << 23, "float32"), lanes=VL)
-            inverses[block] = S.reinterpret((exponent + (2 - 8 * DIGITS)) << 23, "float32")
+            exponent = S.max((S.reinterpret(peak, "int32") + 0x10200) >> 23, 40) + (2 - 8 * DIGITS)
+            factor = S.vbcast(S.reinterpret((254 - exponent) << 23, "float32"), lanes=VL)
+            units[block] = S.reinterpret((exponent + 8 * (DIGITS - 1)) << 23, "float32")
         for d in S.unroll(DIGITS):
             total[d] = S.cast(0, f"int32x{VL}")
         for i in range(block * BLOCK, (block + 1) * BLOCK, VL):
@@ -134,21 +145,31 @@ def digits_of_row(
                 total[d] = total[d] + parts[d]
                 S.vstore(S.cast(parts[d], "int8"), planes + (d * padded + i))
         sum_of_digits = [S.vrpadd(total[d])[0] for d in range(DIGITS)]
+        begins = starts_of(exponent)
         for d in S.unroll(DIGITS):
             # Sums are of codes minus the zero point.
-            starts[block * DIGITS + d] = sum_of_digits[d] * -(1 << (BITS - 1)) if len(zero_types) == 0 else S.i32(0)
+            centre = sum_of_digits[d] * -(1 << (BITS - 1)) if len(zero_types) == 0 else S.i32(0)
+            starts[block * DIGITS + d] = begins[d] + centre
         if len(zero_types) > 0:
-            sums[block] = number_of(sum_of_digits, S.fp32(256))
+            with_starts = [begins[d] + sum_of_digits[d] for d in range(DIGITS)]
+            sums[block] = number_of(with_starts, units[block], "float32")
     magnitude[0] = S.vrpadd(magnitudes)[0]
+    ordered = planes
     if BITS < 8:
         half = padded // 2
+        ordered = planes + DIGITS * padded
         for d in S.unroll(DIGITS):
-            pairs = (bytes + d * padded).as_ptr("i16")
+            pairs = (planes + d * padded).as_ptr("i16")
             for i in range(0, half, VL):
                 lane_mask = S.tail_mask(S.min(half - i, VL), VL)
                 pair = S.vload(pairs + i, mask=lane_mask, lanes=VL)
-                S.vstore(S.cast(pair, "int8"), digits + (d * half + i), mask=lane_mask)
-                S.vstore(S.cast(pair >> 8, "int8"), digits + ((DIGITS + d) * half + i), mask=lane_mask)
+                S.vstore(S.cast(pair, "int8"), ordered + (d * half + i), mask=lane_mask)
+                S.vstore(S.cast(pair >> 8, "int8"), ordered + ((DIGITS + d) * half + i), mask=lane_mask)
+    words = blocks * WORDS
+    four = ordered.as_ptr("i32")
+    for w in range(words):
+        for q in S.unroll(WORD_DIGITS):
+            digits[w * WORD_DIGITS + q] = four[q * words + w]
 
 
 def digits_of(number):
@@ -163,12 +184,23 @@ def digits_of(number):
     return [low, middle, (rest - middle) >> 8]
 
 
-def number_of(digits, unit):
-    """The float32 of digits, or of sums of them; `unit` is 256. The upper two of three fit an integer."""
+def starts_of(exponent):
+    """What sums of digits start with: low and middle ones with the bits of 1.5 * 2^23 times their unit, whose biased
+    exponent is that of the low digits or 8 more, so that the bits of a sum are a number without being converted. What
+    that is too much the digit above has less: 1.5 * 2^23 = 256 * 49152.
+    """
+    starts = [((exponent + (23 + 8 * d)) << 23) + 0x400000 for d in range(DIGITS - 1)]
+    starts.append(S.i32(0))
+    return [starts[d] - (ONE_LESS if d > 0 else 0) for d in range(DIGITS)]
+
+
+def number_of(digits, unit, floats):
+    """The float32 of sums of digits that started as starts_of() says; `unit` is that of the highest."""
+    number = S.cast(digits[DIGITS - 1], "float32")
     if DIGITS == 1:
-        return S.cast(digits[0], "float32")
-    high = (digits[2] << 8) + digits[1] if DIGITS == 3 else digits[1]
-    return S.fma(S.cast(digits[0], "float32"), S.cast(high, "float32"), unit)
+        return number * unit
+    number = S.fma(S.reinterpret(digits[DIGITS - 2], floats), number, unit)
+    return number + S.reinterpret(digits[0], floats) if DIGITS == 3 else number
 
 
 @S.record
@@ -176,9 +208,32 @@ class DigitRows:
     """Rows of x as digits_of_row() makes them."""
 
     digits: S.ptr("i32", "global")
-    inverses: S.ptr("fp32", "global")
+    units: S.ptr("fp32", "global")
     sums: S.ptr("fp32", "global")
     starts: S.ptr("i32", "global")
+
+
+@S.record
+class Chunk:
+    """Blocks [first, last) of so many, and the sums of those before, to which these are added."""
+
+    blocks: S.i32
+    first: S.i32
+    last: S.i32
+    totals: S.ptr("fp32", "global")
+
+
+def add_product(a, b, total):
+    """In memory: the registers are full of sums of a block."""
+    S.vstore(S.fma(S.vload(total, lanes=VL), a, b), total)
+
+
+def tile_of(chunk: Chunk, height, part):
+    return [
+        S.vload(chunk.totals + (i * PANEL_WIDTH + (part * NV + v) * VL), lanes=VL)
+        for i in range(height)
+        for v in range(NV)
+    ]
 
 
 @S.prim_func(is_inline=False)
@@ -189,7 +244,7 @@ def digits_tile(
     codes: S.ptr("i32", "global"),
     scale: S.ptr(SCALE, "global"),
     zeros: zero_types,
-    blocks: S.i32,
+    chunk: Chunk,
     extras: extra_types,
     out: S.ptr(OUT, "global"),
     row_offset: S.i32,
@@ -197,16 +252,13 @@ def digits_tile(
     n: S.i32,
     columns: S.i32,
 ):
-    total = S.alloc_buffer((height * vectors,), f"float32x{VL}")
     acc = S.alloc_buffer((height * vectors * DIGITS,), f"int32x{VL}")
     word = S.alloc_buffer((vectors,), f"int32x{VL}")
-    words = blocks * WORDS
-    for i in S.unroll(height * vectors):
-        total[i] = vector(0)
-    for block in range(blocks):
+    words = chunk.blocks * WORDS
+    for block in range(chunk.first, chunk.last):
         for i in S.unroll(height):
             for d in S.unroll(DIGITS):
-                start = S.vbcast(x.starts[(i * blocks + block) * DIGITS + d], lanes=VL)
+                start = S.vbcast(x.starts[(i * chunk.blocks + block) * DIGITS + d], lanes=VL)
                 for v in S.unroll(vectors):
                     acc[(i * vectors + v) * DIGITS + d] = start
         if PREFETCH > 0 and WORDS < vectors:
@@ -228,7 +280,7 @@ def digits_tile(
                 left = [S.reinterpret(b, f"uint8x{4 * VL}") for b in bytes]
                 for i in S.unroll(height):
                     for d in S.unroll(DIGITS):
-                        four = S.vbcast(x.digits[(i * (DIGITS * BYTE_WORDS) + part * DIGITS + d) * words + w], lanes=VL)
+                        four = S.vbcast(x.digits[(i * words + w) * WORD_DIGITS + part * DIGITS + d], lanes=VL)
                         right = S.reinterpret(four, f"int8x{4 * VL}")
                         for v in S.unroll(vectors):
                             at = (i * vectors + v) * DIGITS + d
@@ -237,13 +289,15 @@ def digits_tile(
             at = block * PANEL_WIDTH + v * VL
             factor = scale_of(scale, at)
             for i in S.unroll(height):
-                number = number_of([acc[(i * vectors + v) * DIGITS + d] for d in range(DIGITS)], vector(256))
+                unit = S.vbcast(x.units[i * chunk.blocks + block], lanes=VL)
+                number = number_of([acc[(i * vectors + v) * DIGITS + d] for d in range(DIGITS)], unit, f"float32x{VL}")
                 if len(zeros) > 0:
-                    number = number - zero_of(zeros, at) * S.vbcast(x.sums[i * blocks + block], lanes=VL)
-                number = number * S.vbcast(x.inverses[i * blocks + block], lanes=VL)
-                total[i * vectors + v] = S.fma(total[i * vectors + v], factor, number)
+                    number = number - zero_of(zeros, at) * S.vbcast(x.sums[i * chunk.blocks + block], lanes=VL)
+                add_product(factor, number, chunk.totals + (i * PANEL_WIDTH + v * VL))
+    if chunk.last < chunk.blocks:
+        return
     for part in S.unroll(vectors // NV):
-        tile = [total[i * vectors + part * NV + v] for i in range(height) for v in range(NV)]
+        tile = tile_of(chunk, height, part)
         left = columns - part * (NV * VL)
         if left > 0:
             finish_tile(height, tile, extras, out, row_offset, ldc, n + part * (NV * VL), left)
@@ -258,7 +312,7 @@ def few_rows_tile(
     codes: S.ptr("i32", "global"),
     scale: S.ptr(SCALE, "global"),
     zeros: zero_types,
-    blocks: S.i32,
+    chunk: Chunk,
     extras: extra_types,
     out: S.ptr(OUT, "global"),
     row_offset: S.i32,
@@ -266,12 +320,9 @@ def few_rows_tile(
     n: S.i32,
     columns: S.i32,
 ):
-    total = S.alloc_buffer((height * vectors,), f"float32x{VL}")
     acc = S.alloc_buffer((height * vectors,), f"float32x{VL}")
     word = S.alloc_buffer((vectors,), f"int32x{VL}")
-    for i in S.unroll(height * vectors):
-        total[i] = vector(0)
-    for block in range(blocks):
+    for block in range(chunk.first, chunk.last):
         for i in S.unroll(height * vectors):
             acc[i] = vector(0)
         if PREFETCH > 0:
@@ -289,7 +340,7 @@ def few_rows_tile(
                         word[v] = word[v] >> 16
                 for j in S.unroll(HALF):
                     k = w * CODES + half * HALF + j
-                    values = [S.vbcast(x[S.i64(i) * (blocks * BLOCK) + k], lanes=VL) for i in range(height)]
+                    values = [S.vbcast(x[S.i64(i) * (chunk.blocks * BLOCK) + k], lanes=VL) for i in range(height)]
                     for v in S.unroll(vectors):
                         code = S.cast(word[v] & (((1 << BITS) - 1) << (j * BITS)), "float32")
                         for i in S.unroll(height):
@@ -299,10 +350,12 @@ def few_rows_tile(
             factor = scale_of(scale, at)
             zero = zero_of(zeros, at)
             for i in S.unroll(height):
-                centred = acc[i * vectors + v] - zero * S.vbcast(sums[S.i64(i) * blocks + block], lanes=VL)
-                total[i * vectors + v] = S.fma(total[i * vectors + v], factor, centred)
+                centred = acc[i * vectors + v] - zero * S.vbcast(sums[S.i64(i) * chunk.blocks + block], lanes=VL)
+                add_product(factor, centred, chunk.totals + (i * PANEL_WIDTH + v * VL))
+    if chunk.last < chunk.blocks:
+        return
     for part in S.unroll(vectors // NV):
-        tile = [total[i * vectors + part * NV + v] for i in range(height) for v in range(NV)]
+        tile = tile_of(chunk, height, part)
         left = columns - part * (NV * VL)
         if left > 0:
             finish_tile(height, tile, extras, out, row_offset, ldc, n + part * (NV * VL), left)
@@ -358,18 +411,20 @@ def make_weights(
 
 
 @S.macro
-def few_rows(rows, depth, blocks, columns, x, factors, copies, codes, scale, zeros, extras, out):
+def few_rows(rows, depth, blocks, columns, x, factors, scratch, codes, scale, zeros, extras, out):
     """All rows by the panels of this TEC."""
     panels = S.ceildiv(columns, PANEL_WIDTH)
     first, last = own_share(panels)
     padded = blocks * BLOCK
     words = padded // CODES
-    # Of a row: what x becomes, sums of its blocks, and with DIGITS their inverses and starts.
-    row_size = words * (DIGITS * BYTE_WORDS) if DIGITS > 0 else padded
+    # Of a row: what x becomes, sums of its blocks, and with DIGITS their units and starts.
+    row_size = words * WORD_DIGITS if DIGITS > 0 else padded
+    totals = scratch
+    copies = scratch + FEW_ROWS * PANEL_WIDTH
     sums = copies + FEW_ROWS * row_size
     magnitudes = sums + FEW_ROWS * blocks
-    inverses = magnitudes + FEW_ROWS
-    starts = (inverses + FEW_ROWS * blocks).as_ptr("i32")
+    units = magnitudes + FEW_ROWS
+    starts = (units + FEW_ROWS * blocks).as_ptr("i32")
     for row in range(rows):
         if DIGITS > 0:
             digits_of_row(
@@ -377,8 +432,8 @@ def few_rows(rows, depth, blocks, columns, x, factors, copies, codes, scale, zer
                 depth,
                 blocks,
                 (starts + FEW_ROWS * blocks * DIGITS).as_ptr("i8"),
-                (copies + row * row_size).as_ptr("i8"),
-                inverses + row * blocks,
+                (copies + row * row_size).as_ptr("i32"),
+                units + row * blocks,
                 sums + row * blocks,
                 starts + row * (blocks * DIGITS),
                 magnitudes + row,
@@ -387,56 +442,65 @@ def few_rows(rows, depth, blocks, columns, x, factors, copies, codes, scale, zer
             copy_row(
                 x + row * depth, depth, blocks, factors, copies + row * row_size, sums + row * blocks, magnitudes + row
             )
+    chunk_blocks = blocks
+    if rows > WHOLE_PANEL_ROWS:
+        chunk_blocks = CHUNK_BLOCKS
     for panel in range(first, last):
         base = panel * (blocks * PANEL_WIDTH)
-        m = S.i32(0)
-        for t in S.unroll(len(FEW_HEIGHTS)):
-            while m + FEW_HEIGHTS[t] <= rows:
-                for part in S.unroll(PANEL_VECTORS // FEW_VECTORS[t]):
-                    n = panel * PANEL_WIDTH + part * (FEW_VECTORS[t] * VL)
-                    at = base + part * (FEW_VECTORS[t] * VL)
-                    if n < columns:
-                        own_codes = codes + (panel * (words * PANEL_WIDTH) + part * (FEW_VECTORS[t] * VL))
-                        own_zeros = [z + at for z in zeros]
-                        if DIGITS > 0:
-                            digits_tile(
-                                FEW_HEIGHTS[t],
-                                FEW_VECTORS[t],
-                                DigitRows(
-                                    (copies + m * row_size).as_ptr("i32"),
-                                    inverses + m * blocks,
+        for i in range(0, rows * PANEL_WIDTH, VL):
+            S.vstore(vector(0), totals + i)
+        for begin in range(0, blocks, chunk_blocks):
+            end = S.min(begin + chunk_blocks, blocks)
+            m = S.i32(0)
+            for t in S.unroll(len(FEW_HEIGHTS)):
+                while m + FEW_HEIGHTS[t] <= rows:
+                    for part in S.unroll(PANEL_VECTORS // FEW_VECTORS[t]):
+                        n = panel * PANEL_WIDTH + part * (FEW_VECTORS[t] * VL)
+                        at = base + part * (FEW_VECTORS[t] * VL)
+                        if n < columns:
+                            own_codes = codes + (panel * (words * PANEL_WIDTH) + part * (FEW_VECTORS[t] * VL))
+                            own_zeros = [z + at for z in zeros]
+                            own_totals = totals + (m * PANEL_WIDTH + part * (FEW_VECTORS[t] * VL))
+                            chunk = Chunk(blocks, begin, end, own_totals)
+                            if DIGITS > 0:
+                                digits_tile(
+                                    FEW_HEIGHTS[t],
+                                    FEW_VECTORS[t],
+                                    DigitRows(
+                                        (copies + m * row_size).as_ptr("i32"),
+                                        units + m * blocks,
+                                        sums + m * blocks,
+                                        starts + m * (blocks * DIGITS),
+                                    ),
+                                    own_codes,
+                                    scale + at,
+                                    own_zeros,
+                                    chunk,
+                                    extras,
+                                    out,
+                                    m * columns,
+                                    columns,
+                                    n,
+                                    columns - n,
+                                )
+                            else:
+                                few_rows_tile(
+                                    FEW_HEIGHTS[t],
+                                    FEW_VECTORS[t],
+                                    copies + m * row_size,
                                     sums + m * blocks,
-                                    starts + m * (blocks * DIGITS),
-                                ),
-                                own_codes,
-                                scale + at,
-                                own_zeros,
-                                blocks,
-                                extras,
-                                out,
-                                m * columns,
-                                columns,
-                                n,
-                                columns - n,
-                            )
-                        else:
-                            few_rows_tile(
-                                FEW_HEIGHTS[t],
-                                FEW_VECTORS[t],
-                                copies + m * row_size,
-                                sums + m * blocks,
-                                own_codes,
-                                scale + at,
-                                own_zeros,
-                                blocks,
-                                extras,
-                                out,
-                                m * columns,
-                                columns,
-                                n,
-                                columns - n,
-                            )
-                m = m + FEW_HEIGHTS[t]
+                                    own_codes,
+                                    scale + at,
+                                    own_zeros,
+                                    chunk,
+                                    extras,
+                                    out,
+                                    m * columns,
+                                    columns,
+                                    n,
+                                    columns - n,
+                                )
+                    m = m + FEW_HEIGHTS[t]
         for row in range(rows):
             if not (magnitudes[row] < LARGE):
                 for part in range(PANEL_VECTORS // NV):

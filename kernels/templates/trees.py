@@ -2,9 +2,10 @@
 
 Nothing branches on what a row holds. Where NaN has ways of its own (MISSING) each row is there twice (TWICE), as it
 is and with the least number in place of NaN, and the flag of a node is a part of its feature's number: it says which
-one is read. Rows of more features than a walk looks at are not copied, there the flag is tested. WALKS walks go on at
-a time, so that the loads of one overlap with those of the others: of that many rows through one tree, or, where there
-are fewer rows, of one row through that many trees. Sums are taken in the order of the trees either way, block by
+one is read. Rows of more features than a walk looks at are not copied, there the flag is tested. Many walks go on at
+a time, so that the loads of one overlap with those of the others: of WALKS rows through one tree, or, where there
+are fewer rows, of one row through TREES trees. The latter go `levels` down before anyone looks which of a CHUNK of
+trees have not reached a leaf; these go on together. Sums are taken in the order of the trees either way, block by
 block, so that a row's result does not depend on the others.
 """
 
@@ -12,21 +13,26 @@ from aipu import script as S
 from sharing import own_share
 
 
-def walk(x, nodes, at, row):
+def step(x, nodes, at, row, k):
+    """One level down; gives the distance to the child, which is 0 at a leaf."""
+    node = S.i64(at[k])
+    word = nodes[2 * node + 1]
+    distance = word >> (FEATURE_BITS + 1)
+    value = S.cast(x[row[k] + S.i32(word & (((2 if TWICE else 1) << FEATURE_BITS) - 1))], REAL)
+    passes = value <= S.reinterpret(nodes[2 * node], REAL)
+    if MISSING and not TWICE:
+        passes = passes or (value != value and ((word >> FEATURE_BITS) & 1) != 0)
+    at[k] = at[k] + S.u32(distance) - (S.u32(1) if passes else S.u32(0))
+    return distance
+
+
+def walk(x, nodes, at, row, walks):
     """Takes the walks from the nodes at[k] through the rows that begin at x[row[k]] to the leaves."""
     moved = S.cast(1, WORD)
     while moved != S.cast(0, WORD):
         moved = S.cast(0, WORD)
-        for k in S.unroll(WALKS):
-            node = S.i64(at[k])
-            word = nodes[2 * node + 1]
-            distance = word >> (FEATURE_BITS + 1)
-            value = S.cast(x[row[k] + S.i32(word & (((2 if TWICE else 1) << FEATURE_BITS) - 1))], REAL)
-            passes = value <= S.reinterpret(nodes[2 * node], REAL)
-            if MISSING and not TWICE:
-                passes = passes or (value != value and ((word >> FEATURE_BITS) & 1) != 0)
-            at[k] = at[k] + (S.u32(1) if passes else S.u32(distance))
-            moved = moved | distance
+        for k in S.unroll(walks):
+            moved = moved | step(x, nodes, at, row, k)
 
 
 def write_twice(row, twice):
@@ -49,20 +55,28 @@ def combined(old, new):
     return new if better or old != old else old
 
 
+def value_at(nodes, leaf):
+    """Where in the words the value of a leaf is."""
+    return 2 * (S.i64(leaf) + S.i64(nodes[2 * S.i64(leaf)] & S.cast(3, WORD)))
+
+
 def add_leaf(nodes, leaf, leaf_targets, leaf_weights, sums):
     """The weights of a leaf to the results of one row, which begin at `sums`."""
-    first = S.i32(nodes[2 * S.i64(leaf) + 2])
-    if DENSE:
+    value = value_at(nodes, leaf)
+    first = S.i32(nodes[value])
+    if LEAVES == "single":
+        sums[first] = combined(sums[first], S.reinterpret(nodes[value + 1], REAL))
+    elif LEAVES == "dense":
         for t in range(TARGETS):
             sums[t] = combined(sums[t], leaf_weights[first + t])
     else:
-        for e in range(first, first + S.i32(nodes[2 * S.i64(leaf) + 3])):
+        for e in range(first, first + S.i32(nodes[value + 1])):
             target = S.i32(leaf_targets[e])
             sums[target] = combined(sums[target], leaf_weights[e])
 
 
 def value_of(nodes, leaf):
-    return S.reinterpret(nodes[2 * S.i64(leaf) + 2], REAL)
+    return S.reinterpret(nodes[value_at(nodes, leaf)], REAL)
 
 
 def finish(out, row):
@@ -102,7 +116,7 @@ def walk_rows(
         root = S.u32(roots[tree])
         for k in S.unroll(WALKS):
             at[k] = root
-        walk(work if TWICE else x, nodes, at, row)
+        walk(work if TWICE else x, nodes, at, row, WALKS)
         for k in S.unroll(WALKS):
             if TARGETS == 1:
                 sums[k] = combined(sums[k], value_of(nodes, at[k]))
@@ -126,28 +140,45 @@ def walk_trees(
     work: S.ptr(REAL, "global"),
     own_row: S.i32,
     columns: S.i32,
+    levels: S.i32,
     tree_first: S.i32,
     tree_last: S.i32,
 ):
-    """The trees of a block for one row, WALKS of them at a time."""
-    at = S.alloc_buffer((WALKS,), "u32")
-    row = S.alloc_buffer((WALKS,), "i32")
+    """The trees of a block for one row, TREES of them at a time."""
+    at = S.alloc_buffer((TREES,), "u32")
+    row = S.alloc_buffer((TREES,), "i32")
+    reached = S.alloc_buffer((CHUNK,), "u32")  # by the trees of a chunk
+    waiting = S.alloc_buffer((CHUNK,), "i32")  # those that have not reached a leaf
     total = nothing()
     own = x + own_row * columns
     if TWICE:
         write_twice(own, work)
-    for k in S.unroll(WALKS):
+    for k in S.unroll(TREES):
         row[k] = 0
-    for tree in range(tree_first, tree_last, WALKS):
-        for k in S.unroll(WALKS):
-            at[k] = S.u32(roots[S.min(tree + k, tree_last - 1)])
-        walk(work if TWICE else own, nodes, at, row)
-        for k in S.unroll(WALKS):
-            if tree + k < tree_last:
-                if TARGETS == 1:
-                    total = combined(total, value_of(nodes, at[k]))
-                else:
-                    add_leaf(nodes, at[k], leaf_targets, leaf_weights, out + own_row * TARGETS)
+    for chunk in range(tree_first, tree_last, CHUNK):
+        count = S.min(CHUNK, tree_last - chunk)
+        left = S.i32(0)
+        for tree in range(0, count, TREES):
+            for k in S.unroll(TREES):
+                at[k] = S.u32(roots[S.min(chunk + tree + k, tree_last - 1)])
+            for level in range(levels):
+                for k in S.unroll(TREES):
+                    step(work if TWICE else own, nodes, at, row, k)
+            for k in S.unroll(TREES):
+                reached[tree + k] = at[k]
+                waiting[left] = tree + k
+                left = left + (S.i32(1) if nodes[2 * S.i64(at[k]) + 1] != S.cast(0, WORD) else S.i32(0))
+        for first in range(0, left, TREES):
+            for k in S.unroll(TREES):
+                at[k] = reached[waiting[S.min(first + k, left - 1)]]
+            walk(work if TWICE else own, nodes, at, row, TREES)
+            for k in S.unroll(TREES):
+                reached[waiting[S.min(first + k, left - 1)]] = at[k]
+        for tree in range(count):
+            if TARGETS == 1:
+                total = combined(total, value_of(nodes, reached[tree]))
+            else:
+                add_leaf(nodes, reached[tree], leaf_targets, leaf_weights, out + own_row * TARGETS)
     if TARGETS == 1:
         p = out + own_row
         p[0] = total if tree_first == 0 else combined(p[0], total)
@@ -166,6 +197,7 @@ def tree_ensemble(
     rows: S.i32,
     columns: S.i32,
     block_count: S.i32,
+    levels: S.i32,
 ):
     """work: WALKS rows, each there twice, per TEC; nothing unless TWICE."""
     own = work + S.get_local_id() * WALKS * (2 << FEATURE_BITS) if TWICE else work
@@ -195,7 +227,9 @@ def tree_ensemble(
                     tree_last,
                 )
             else:
-                walk_trees(x, nodes, roots, leaf_targets, leaf_weights, out, own, unit, columns, tree_first, tree_last)
+                walk_trees(
+                    x, nodes, roots, leaf_targets, leaf_weights, out, own, unit, columns, levels, tree_first, tree_last
+                )
     for r in range(first * step, S.min(last * step, rows)):
         finish(out, r)
 

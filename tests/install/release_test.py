@@ -163,7 +163,16 @@ def use_packages(folder, scratch):
     depends = run("dpkg-deb", "-f", names[runtime], "Depends")
     expect("libc6" in depends and "libprotobuf" not in depends, f"{runtime} needs little: {depends}")
     if words := in_memory(scratch / "system"):
-        run(sys.executable, __file__, *sys.argv[1:3], folder, "--installing", scratch, hidden=words)
+        run(
+            sys.executable,
+            pathlib.Path(__file__).resolve(),
+            SOURCE,
+            PYTHON,
+            folder,
+            "--installing",
+            scratch,
+            hidden=words,
+        )
         return
     print("no overlay of this machine's system is allowed here: the packages are unpacked, not installed")
     root = scratch / "root"

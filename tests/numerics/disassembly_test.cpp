@@ -18,7 +18,9 @@
 namespace aipu::test {
 namespace {
 
+using models::NamedAttributes;
 using models::OnnxBuilder;
+using models::TensorData;
 
 struct Instruction {
   uint64_t address = 0;
@@ -467,6 +469,28 @@ TEST_F(Disassembled, InnerLoopsOfTilesOfPairsStayInRegisters) {
     if (!missing_tool(target).empty()) continue;
     for (const std::string& model : {tile_model(), short_rows_model()})
       expect_registers(model, target, 1, {.precision = "bf16", .product = multiplies_pairs});
+  }
+}
+
+// Of weights of 4 bits, by three bytes of each number of x.
+std::string few_bits_model() {
+  OnnxBuilder b("few_bits", 1);
+  b.set_opset(1, "com.microsoft");
+  b.input("x", DType::kF32, {"N", int64_t{256}});
+  const std::string codes = b.initializer(TensorData::of(DType::kU8, {128, 8, 16}, std::vector<uint8_t>(16384, 0x5a)));
+  const NamedAttributes sizes = {{"K", 256}, {"N", 128}, {"bits", 4}, {"block_size", 32}};
+  b.output(b.op("MatMulNBits", {"x", codes, b.weight({128, 8}, 0.1)}, sizes, "com.microsoft"), "y", DType::kF32,
+           {"N", int64_t{128}});
+  const std::string path = temporary_path("few_bits.onnx");
+  return b.save(path).ok() ? path : "";
+}
+
+// One row and two by four vectors of columns, three and four by two: 24 sums in four rows, of 32 registers.
+TEST_F(Disassembled, InnerLoopsOfProductsByCodesStayInRegisters) {
+  const std::string model = few_bits_model();
+  for (const char* tile : {"digits_tile_1_4", "digits_tile_2_4", "digits_tile_3_2", "digits_tile_4_2"}) {
+    expect_registers(model, "host-avx512-vnni", 1,
+                     {.part_of_name = tile, .least_share = 0.39, .product = kX86.multiplies_integers});
   }
 }
 

@@ -21,3 +21,12 @@ def interpreted(tmp_path, monkeypatch):
     monkeypatch.setenv("AIPU_CC", str(SOURCE / "tests/fuzz/stub_cc.sh"))
     monkeypatch.setenv("AIPU_CACHE_DIR", str(tmp_path / "kernels"))
     return "interp"
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    """Functions for cuda run: on the GPU where there is one and AIPU_CUDA is not set, else emulated."""
+    from aipu.te import _cuda
+
+    if _cuda.gpu() is None:
+        monkeypatch.setenv("AIPU_CUDA", "emulate")

@@ -10,8 +10,49 @@ F32 = np.float32
 HEADS, SIZE, LENGTH = 3, 16, 40
 
 
-def write_attention(path, past=("N", HEADS, "P", SIZE), also=(), inputs=()):
-    """Causal attention with its keys and values so far as inputs, as exporters write a layer of a decoder."""
+def repeated(heads, result, written):
+    """Each head of keys or values `REPEATS` times, one behind the other (repeat_kv)."""
+
+    def own(name):
+        return f"{name}.{result}"
+
+    nodes = [
+        node("Shape", [heads], [own("shape")]),
+        node("Slice", [own("shape"), "from.0", "from.2"], [own("outer")]),
+        node("Slice", [own("shape"), "from.2", "from.4"], [own("inner")]),
+        node("Concat", [own("outer"), "repeats", own("inner")], [own("all")], axis=0),
+        node("Unsqueeze", [heads, "from.2"], [own("single")]),
+    ]
+    extents = own("all")
+    if written == "where":  # as PyTorch's older exporter has `expand`
+        nodes += [
+            node("Shape", [own("all")], [own("rank")]),
+            node("Expand", ["one", own("rank")], [own("ones")]),
+            node("Equal", [own("all"), "keeps"], [own("kept")]),
+            node("Where", [own("kept"), own("ones"), own("all")], [own("given")]),
+        ]
+        extents = own("given")
+    nodes.append(node("Expand", [own("single"), extents], [own("copies")]))
+    if written == "where":
+        nodes += [
+            node("Slice", [own("shape"), "from.0", "from.1"], [own("batch")]),
+            node("Concat", [own("batch"), "heads", own("inner")], [own("flat")], axis=0),
+        ]
+    return [*nodes, node("Reshape", [own("copies"), own("flat") if written == "where" else "flat"], [result])]
+
+
+REPEATS = 4
+
+
+def write_attention(path, past=("N", HEADS, "P", SIZE), also=(), inputs=(), repeats=None):
+    """Causal attention with its keys and values so far as inputs, as exporters write a layer of a decoder; `repeats`:
+    how it is written that `REPEATS` heads of queries share one of keys and values.
+    """
+    keys, values, query_heads = "present.key", "present.value", HEADS
+    copies = []
+    if repeats is not None:
+        keys, values, query_heads = "keys.of.all", "values.of.all", REPEATS * HEADS
+        copies = repeated("present.key", keys, repeats) + repeated("present.value", values, repeats)
     nodes = [
         node("Concat", ["past.key", "k"], ["present.key"], axis=2),
         node("Concat", ["past.value", "v"], ["present.value"], axis=2),
@@ -25,19 +66,24 @@ def write_attention(path, past=("N", HEADS, "P", SIZE), also=(), inputs=()):
         node("Range", ["zero", "total", "one"], ["keys"]),
         node("Unsqueeze", ["places", "axis"], ["rows"]),
         node("GreaterOrEqual", ["rows", "keys"], ["allowed"]),
-        node("Transpose", ["present.key"], ["turned"], perm=[0, 1, 3, 2]),
+        *copies,
+        node("Transpose", [keys], ["turned"], perm=[0, 1, 3, 2]),
         node("MatMul", ["q", "turned"], ["products"]),
         node("Mul", ["products", "scale"], ["scaled"]),
         node("Where", ["allowed", "scaled", "never"], ["scores"]),
         node("Softmax", ["scores"], ["weights"], axis=-1),
-        node("MatMul", ["weights", "present.value"], ["y"]),
+        node("MatMul", ["weights", values], ["y"]),
         *also,
     ]
     constants = {name: np.array(value, np.int64) for name, value in (("zero", 0), ("one", 1), ("two", 2))}
     constants |= {"axis": np.array([1]), "scale": np.array(SIZE**-0.5, F32), "never": np.array(-1e30, F32)}
-    new = [(name, "float32", ["N", HEADS, "S", SIZE]) for name in "qkv"]
+    if copies:
+        constants |= {f"from.{k}": np.array([k]) for k in (0, 1, 2, 4)}
+        constants |= {"repeats": np.array([REPEATS]), "keeps": np.array(-1), "heads": np.array([query_heads])}
+        constants |= {"flat": np.array([0, query_heads, -1, SIZE])}
+    new = [(name, "float32", ["N", query_heads if name == "q" else HEADS, "S", SIZE]) for name in "qkv"]
     kinds = ("key", "value")
-    outputs = [("y", "float32", ["N", HEADS, "S", SIZE])]
+    outputs = [("y", "float32", ["N", query_heads, "S", SIZE])]
     outputs += [(f"present.{kind}", "float32", ["N", HEADS, "T", SIZE]) for kind in kinds]
     outputs += [("other", "float32", []) for _ in also]
     write_model(
@@ -46,8 +92,9 @@ def write_attention(path, past=("N", HEADS, "P", SIZE), also=(), inputs=()):
     return path
 
 
-def operands(random, batch, new):
-    return {name: random.standard_normal((batch, HEADS, new, SIZE)).astype(F32) for name in "qkv"}
+def operands(random, batch, new, repeats=1):
+    heads = {"q": HEADS * repeats, "k": HEADS, "v": HEADS}
+    return {name: random.standard_normal((batch, count, new, SIZE)).astype(F32) for name, count in heads.items()}
 
 
 def empty(batch, length):
@@ -75,13 +122,17 @@ def test_the_signature(models):
 @pytest.mark.parametrize("backend", [None, "interp"])
 @pytest.mark.parametrize("in_place", [True, False])
 def test_steps(models, batch, backend, in_place):
+    check_steps(models, batch, backend, in_place)
+
+
+def check_steps(models, batch, backend, in_place, repeats=1):
     """Rows behind the last one are never looked at, those that are there are not changed."""
     grows, stays = (aipu.load(models / f"{name}.aipu.bin", backend=backend) for name in ("grows", "stays"))
     session, random = stays.session(threads=2), np.random.default_rng(1)
     caches, length = empty(batch, LENGTH), 0
     past = {f"past.{kind}": cache[:, :, :0].copy() for kind, cache in caches.items()}
     for new in (5, 1, 1, 17, 1, 15):
-        feed = operands(random, batch, new)
+        feed = operands(random, batch, new, repeats)
         expected = grows.run(feed | past)
         given = {f"past.{kind}": cache for kind, cache in caches.items()} | {"past_length": np.array(length)}
         outputs = {f"present.{kind}": cache for kind, cache in caches.items()} | {"y": np.empty_like(feed["q"])}
@@ -94,6 +145,16 @@ def test_steps(models, batch, backend, in_place):
             assert np.isnan(cache[:, :, length:]).all()
         past = {f"past.{kind}": expected[f"present.{kind}"] for kind in caches}
     assert length == LENGTH
+
+
+@pytest.mark.parametrize("written", ["plain", "where"])
+def test_heads_that_share_keys(tmp_path, written):
+    """Where keys and values are repeated for all heads of queries, which reads the filled rows of the buffers only."""
+    model = write_attention(tmp_path / "repeated.onnx", repeats=written)
+    aipu.build(model, tmp_path / "grows.aipu.bin")
+    aipu.build(model, tmp_path / "stays.aipu.bin", cache_length=LENGTH)
+    for batch, backend in ((1, None), (3, None), (2, "interp")):
+        check_steps(tmp_path, batch, backend, True, REPEATS)
 
 
 @pytest.mark.parametrize("length", [LENGTH - 1, LENGTH, -1, -5, 1 << 40])

@@ -101,6 +101,22 @@ def test_blocks(tmp_path, block):
             check(output, weights, rows)
 
 
+@pytest.mark.parametrize(
+    "bits, block, zero", [(8, 128, "none"), (8, 256, "packed"), (8, 512, "none"), (4, 4096, "packed")]
+)
+def test_sums_of_large_blocks(tmp_path, bits, block, zero):
+    """The greatest sums that there are, of blocks that are cut into parts; the depth is four chunks and more."""
+    weights = Weights(rows=67, depth=4 * block + 16, block=block, bits=bits, zero=zero)
+    weights.codes[::2], weights.codes[1::4] = (1 << bits) - 1, 0
+    output = build(tmp_path, weights, ["M"])
+    for rows in (1, 2, 3, 4, 8):
+        x = np.full((rows, weights.depth), 1.9999, F32) * np.where(np.arange(rows) % 2, F32(-1), F32(1))[:, None]
+        expected = x.astype(np.float64) @ weights.dense()
+        found = next(iter(aipu.load(output).session(threads=2).run({"x": x}).values()))
+        scale = np.abs(x.astype(np.float64)) @ np.abs(weights.dense())
+        assert (np.abs(found - expected) / scale).max() < 1e-6
+
+
 @pytest.mark.parametrize("target", ["host", "host-avx2", "host-baseline", "X2_1204"])
 def test_targets(tmp_path, target):
     """With AVX2 interpreted, as not all CPUs have it; on NPUs the weights are float32."""

@@ -35,14 +35,15 @@ class Forest:
 
     thresholds = (-1, -0.0, 0.5, 1, 2)
 
-    def __init__(self, random, trees, depth, features, targets, modes, missing=False):
+    def __init__(self, random, trees, depth, features, targets, modes, missing=False, most=None):
+        self.most = most or targets  # weights of a leaf
         self.random, self.features, self.modes, self.missing = random, features, modes, missing
         self.targets, self.every = targets, targets
         self.trees = [self.make(depth, depth, t) for t in range(trees)]
 
     def make(self, depth, whole, tree):
         if depth == 0 or (depth < whole and self.random.random() < 0.25):
-            few = self.random.integers(1, self.targets + 1)
+            few = self.random.integers(1, self.most + 1)
             chosen = self.random.permutation(self.targets)[:few]
             return {int(k): float(F32(self.random.standard_normal())) for k in chosen}
         threshold = float(F32(self.random.choice(self.thresholds)))
@@ -183,13 +184,15 @@ def test_leaves_that_name_their_target_twice_or_not_at_all(tmp_path, family, fun
     family.check(tmp_path)
 
 
-def test_number_of_rows_does_not_change_a_row(tmp_path, random):
+@pytest.mark.parametrize(("targets", "most"), [(1, 1), (3, 1), (3, 3)])  # of a leaf
+def test_number_of_rows_does_not_change_a_row(tmp_path, random, targets, most):
     """Trees that fill several blocks of the cache; rows one by one, and all at once."""
-    forest = Forest(random, 300, 8, 6, 1, ["BRANCH_LEQ"])
+    forest = Forest(random, 300, 8, 6, targets, ["BRANCH_LEQ"], most=most)
     x = random.standard_normal((37, 6)).astype(F32)
-    regressor = node("TreeEnsembleRegressor", ["x"], ["y"], "ai.onnx.ml", n_targets=1, **forest.attributes("target"))
+    attributes = forest.attributes("target")
+    regressor = node("TreeEnsembleRegressor", ["x"], ["y"], "ai.onnx.ml", n_targets=targets, **attributes)
     path = tmp_path / "many.onnx"
-    write_model(path, [regressor], [("x", "float32", ["N", 6])], [("y", "float32", ["N", 1])])
+    write_model(path, [regressor], [("x", "float32", ["N", 6])], [("y", "float32", ["N", targets])])
     model = aipu.load(aipu.build(path, tmp_path / "many.aipu.bin")["output"])
     together = model.run({"x": x})["y"]
     alone = np.concatenate([model.run({"x": row[None]})["y"] for row in x])

@@ -557,6 +557,7 @@ def random_threads(rng, s, constant):
 
 
 # What kernels of a GPU do not have; the same schedule runs on the others.
+FAILED_ONCE = (756, 919, 24913)
 NOT_ON_GPUS = (
     "memory of a thread or block needs a constant size",
     "shared memory is filled where not all threads of a block come",
@@ -565,10 +566,10 @@ NOT_ON_GPUS = (
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_random_schedules_of_threads(part, monkeypatch):
-    monkeypatch.setenv("AIPU_CUDA", "emulate")
+def test_random_schedules_of_threads(part, cuda):
     ran = 0
-    for seed in range(part, int(os.environ.get("AIPU_FUZZ_SEEDS", "160")) // 2, 4):
+    seeds = [*range(int(os.environ.get("AIPU_FUZZ_SEEDS", "160")) // 2), *FAILED_ONCE]
+    for seed in seeds[part::4]:
         rng, A, tensors, arrays = random_case(1000 + seed)
         out = tensors[-1]
         s = random_schedule(rng, A, tensors, out)

@@ -1,4 +1,4 @@
-"""Target cuda: the text of kernels, and what they compute where it is emulated (AIPU_CUDA=emulate)."""
+"""Target cuda: the text of kernels, and what they compute on a GPU or emulated (AIPU_CUDA=emulate)."""
 
 import os
 import subprocess
@@ -12,14 +12,11 @@ import pytest
 from aipu import te, topi
 from aipu.te import _cuda
 
-
-@pytest.fixture(autouse=True)
-def emulated(monkeypatch):
-    monkeypatch.setenv("AIPU_CUDA", "emulate")
+pytestmark = pytest.mark.usefixtures("cuda")
 
 
 def build(schedule, args):
-    """The emulated functions; their text is one for NVIDIA's compiler, too, where that is."""
+    """The functions; their text is one for NVIDIA's compiler where that is, emulated ones' too."""
     made = tvm.build(schedule, args, "cuda")
     _cuda.compiled(made.imported_modules[0].get_source())
     return made
@@ -54,7 +51,7 @@ def test_the_listing():
     text = device.get_source()
     assert device.type_key == "cuda"
     assert 'extern "C" __global__ void' in text and "blockIdx.x" in text and "threadIdx.x" in text
-    assert text.startswith("// emulated")
+    assert text.startswith("// emulated") == _cuda.emulated()
     for size in (0, 1, 40, 1000):
         a, b, c = random(size), random(size), np.zeros(size, "float32")
         fadd(a, b, c)
@@ -62,7 +59,7 @@ def test_the_listing():
 
 
 def test_without_a_device_running_says_what_there_is(monkeypatch):
-    monkeypatch.delenv("AIPU_CUDA")
+    monkeypatch.delenv("AIPU_CUDA", raising=False)
     if aipu.cuda(0).exist:
         pytest.skip("there is a device")
     s, args = vector_add(128)
@@ -122,6 +119,36 @@ def test_reduction_over_threads_and_a_stage_of_the_block():
     np.testing.assert_allclose(y, x.sum(1), rtol=1e-4, atol=1e-4)
 
 
+def test_memory_of_a_block_filled_within_a_reduction():
+    a = te.placeholder((12,), "int32", name="A")
+    b = te.compute((12,), lambda i: a[i] * 2, name="B")
+    k = te.reduce_axis((0, 3), name="k")
+    c = te.compute((12,), lambda i: te.sum(b[i] + k, axis=k), name="C")
+    s = te.create_schedule(c.op)
+    s[b].set_scope("shared")
+    rows, _ = s[c].split(c.op.axis[0], factor=4)
+    s[c].bind(rows, te.thread_axis("threadIdx.y"))
+    s[b].compute_at(s[c], s[c].op.reduce_axis[0])
+    s[b].bind(b.op.axis[0], te.thread_axis("threadIdx.y"))  # more of them than rows
+    x, y = np.arange(12, dtype="int32"), np.zeros(12, "int32")
+    build(s, [a, c])(x, y)
+    np.testing.assert_array_equal(y, x * 6 + 3)
+
+
+def test_memory_of_each_block_that_all_fill():
+    a = te.placeholder((4, 3), "int32", name="A")
+    b = te.compute(a.shape, lambda i, j: a[i, j] * 2, name="B")
+    c = te.compute(a.shape, lambda i, j: b[i, j] + 1, name="C")
+    s = te.create_schedule(c.op)
+    s[b].set_scope("shared")
+    s[c].bind(c.op.axis[0], te.thread_axis("threadIdx.x"))
+    s[c].bind(c.op.axis[1], te.thread_axis("blockIdx.x"))
+    s[b].compute_at(s[c], c.op.axis[0])
+    x, y = np.arange(12, dtype="int32").reshape(4, 3), np.zeros((4, 3), "int32")
+    build(s, [a, c])(x, y)
+    np.testing.assert_array_equal(y, x * 2 + 1)
+
+
 def test_several_kernels_and_steps_of_a_scan():
     m, n = 9, 70
     x = te.placeholder((m, n), name="x")
@@ -153,6 +180,27 @@ def test_rules_for_gpus(unscheduled):
     np.testing.assert_allclose(b, e / e.sum(1, keepdims=True), rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("to", ["int8", "uint8", "int32", "uint32", "int64"])
+def test_floats_become_integers(dtype, to):
+    values = [0.0, 1.5, -1.5, 2.5, 300.0, -300.0, np.inf, -np.inf, np.nan]
+    x = te.placeholder((len(values),), dtype, name="x")
+    y = te.compute(x.shape, lambda i: x[i].astype(to), name="y")
+    z = te.compute(x.shape, lambda i: te.round(x[i]), name="z")
+    w = te.compute(x.shape, lambda i: te.max(x[i], x[0]), name="w")
+    made = build(topi.generic.schedule([y, z, w], "cuda"), [x, y, z, w])
+    a, b = np.array(values, dtype), np.zeros(len(values), to)
+    c, d = np.zeros_like(a), np.zeros_like(a)
+    made(a, b, c, d)
+    bounds = np.iinfo("int64" if to == "int64" else "int32")
+    whole = [
+        0 if np.isnan(v) else bounds.max if v == np.inf else bounds.min if v == -np.inf else int(v) for v in values
+    ]
+    np.testing.assert_array_equal(b, np.array(whole, "int64").astype(to))
+    np.testing.assert_array_equal(c, np.rint(a))
+    np.testing.assert_array_equal(d, np.fmax(a, 0))
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "float16", "float64"])
 def test_element_types(dtype):
     x, y = te.placeholder((50,), dtype, name="x"), te.placeholder((50,), dtype, name="y")
@@ -180,6 +228,21 @@ def test_what_is_not_there_is_said():
     s[c].bind(c.op.axis[0], te.thread_axis("threadIdx.x"))
     with pytest.raises(tvm.TVMError, match="scope 'texture' is no memory of cuda"):
         build(s, [a, c])
+
+
+def test_a_block_has_so_many_threads():
+    n = te.var("n")
+    a = te.placeholder((4, n, 40), name="A")
+    b = te.compute(a.shape, lambda i, j, k: a[i, j, k] + 1, name="B")
+    s = te.create_schedule(b.op)
+    for axis, name in zip(b.op.axis, ("blockIdx.x", "threadIdx.y", "threadIdx.x")):
+        s[b].bind(axis, te.thread_axis(name))
+    made = build(s, [a, b])
+    x, y = random(4, 25, 40), np.zeros((4, 25, 40), "float32")
+    made(x, y)
+    np.testing.assert_array_equal(y, x + 1)
+    with pytest.raises(tvm.TVMError, match=r"a block of 1040 threads \(threadIdx.x 40, threadIdx.y 26\)"):
+        made(random(4, 26, 40), np.zeros((4, 26, 40), "float32"))
 
 
 def test_a_block_has_so_much_shared_memory():
@@ -262,8 +325,8 @@ def test_a_device_is_driven(tmp_path):
         assert ctypes.CDLL("libcuda.so.1").fake_live() == 0
     """)
     environment = {k: v for k, v in os.environ.items() if k != "AIPU_CUDA"}
-    environment["LD_LIBRARY_PATH"] = str(tmp_path)
-    environment["PYTHONPATH"] = os.pathsep.join([os.path.dirname(__file__), environment.get("PYTHONPATH", "")])
+    for name, folder in (("LD_LIBRARY_PATH", str(tmp_path)), ("PYTHONPATH", os.path.dirname(__file__))):
+        environment[name] = os.pathsep.join(filter(None, [folder, environment.get(name)]))
     subprocess.run([sys.executable, "-c", program], check=True, env=environment)
 
 

@@ -55,8 +55,7 @@ def test_tiles(target, n):
 
 
 @pytest.mark.parametrize("target", [*TARGETS, "cuda"])
-def test_two_panels_of_a_product(target, monkeypatch):
-    monkeypatch.setenv("AIPU_CUDA", "emulate")
+def test_two_panels_of_a_product(target, cuda):
     n, k = 32, 24
     a, b = te.placeholder((k, n), name="A"), te.placeholder((k, n), name="B")
     r = te.reduce_axis((0, k), name="r")

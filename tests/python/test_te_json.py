@@ -253,9 +253,7 @@ def extern(n, write, dtype="float32"):
 
 
 @pytest.mark.parametrize("target", [*TARGETS, "cuda"])
-def test_else_cases(target, monkeypatch):
-    monkeypatch.setenv("AIPU_CUDA", "emulate")
-
+def test_else_cases(target, cuda):
     def write(ib, a, b):
         with ib.for_range(0, 20, "i") as i:
             b[i] = a[i]

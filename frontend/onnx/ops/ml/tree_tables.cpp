@@ -1,12 +1,14 @@
 // From nodes with six kinds of comparisons, sets and NaN rules to nodes with one comparison, x <= threshold, laid out
-// so that the child for "true" is the next node: a walk reads 8 bytes per level.
+// so that children are neighbours: a walk reads 8 bytes per level, and the comparison's flag is a part of the step.
 #include "frontend/onnx/ops/ml/tree_tables.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
 
 namespace aipu::frontend::ml {
 
@@ -50,8 +52,9 @@ class Splitter {
     return first;
   }
 
-  // For the end: a branch that is left over has parents in a circle, and no walk may come back to where it was.
-  Status check_walks() const {
+  // For the end: parents before their children. A branch that is left over has parents in a circle, and no walk may
+  // come back to where it was.
+  Result<std::vector<size_t>> parents_first() const {
     for (size_t i = 0; i < forest_.nodes.size(); ++i) {
       if (forest_.nodes[i].mode != TreeMode::kLeaf && (i >= split_of_.size() || split_of_[i] < 0))
         return invalid_model("has a branch that no tree reaches");
@@ -73,7 +76,8 @@ class Splitter {
         if (--parents[child] == 0) free.push_back(child);
       });
     }
-    return free.size() == splits.size() ? Status() : invalid_model("has a branch that leads back to itself");
+    if (free.size() != splits.size()) return invalid_model("has a branch that leads back to itself");
+    return free;
   }
 
  private:
@@ -194,59 +198,63 @@ class Splitter {
   std::vector<int64_t> split_of_;                     // by node of the forest, -1: not reached yet
 };
 
-// A node as it is laid out: for a leaf `threshold` is NaN and `distance` 0, and the record behind it is its value.
+// A node as it is laid out. Without a split it never passes; with distance 0 it is a leaf, whose value is
+// `value_distance` away.
 struct Record {
-  double threshold = std::numeric_limits<double>::quiet_NaN();
-  int64_t feature = 0;
-  bool missing_is_true = false;
-  int64_t distance = 0;
+  int64_t split = -1;
+  int64_t distance = 0;  // of the child for "false"; that for "true" is the record before it
+  int64_t value_distance = 0;
   int64_t leaf = -1;  // the record is the value of this node of the forest
 };
 
-// In preorder: "true" is the next record, "false" lies `distance` away.
+// The children of a split lie side by side, "true" first, behind them the values of those that are leaves, behind these
+// the children of the first child. A split that has several parents is there for each of them, its children once.
 class Layout {
  public:
-  explicit Layout(const std::vector<Split>& splits) : splits_(splits), place_(splits.size(), -1) {}
+  explicit Layout(const std::vector<Split>& splits) : splits_(splits), children_(splits.size(), -1) {}
 
   std::vector<Record> records;
 
   int64_t add_tree(int64_t root) {
     const auto first = static_cast<int64_t>(records.size());
-    int64_t next = root;  // what comes next; its parent is the last record, or waits for its distance
-    for (;;) {
-      if (next < 0) {
-        records.emplace_back();
-        records.push_back({.leaf = -1 - next});
-      } else if (place_[static_cast<size_t>(next)] >= 0) {
-        // It has several parents: a record that goes there.
-        records.push_back({.distance = place_[static_cast<size_t>(next)] - static_cast<int64_t>(records.size())});
-      } else {
-        const Split& split = splits_[static_cast<size_t>(next)];
-        const auto at = static_cast<int64_t>(records.size());
-        place_[static_cast<size_t>(next)] = at;
-        records.push_back(
-            {.threshold = split.threshold, .feature = split.feature, .missing_is_true = split.missing_is_true});
-        waiting_.emplace_back(at, split.if_false);
-        next = split.if_true;
-        continue;
-      }
-      for (;;) {
-        if (waiting_.empty()) return first;
-        const auto [parent, child] = waiting_.back();
-        waiting_.pop_back();
-        const bool placed = child >= 0 && place_[static_cast<size_t>(child)] >= 0;
-        const int64_t at = placed ? place_[static_cast<size_t>(child)] : static_cast<int64_t>(records.size());
-        records[static_cast<size_t>(parent)].distance = at - parent;
-        next = child;
-        if (!placed) break;
-      }
+    add_side_by_side({&root, 1});
+    while (!waiting_.empty()) {
+      const int64_t split = waiting_.back();
+      waiting_.pop_back();
+      int64_t& place = children_[static_cast<size_t>(split)];
+      if (place >= 0) continue;
+      place = static_cast<int64_t>(records.size());
+      const Split& parent = splits_[static_cast<size_t>(split)];
+      add_side_by_side(std::array{parent.if_true, parent.if_false});
+    }
+    return first;
+  }
+
+  // For the end.
+  void set_distances() {
+    for (size_t i = 0; i < records.size(); ++i) {
+      if (const int64_t split = records[i].split; split >= 0)
+        records[i].distance = children_[static_cast<size_t>(split)] + 1 - static_cast<int64_t>(i);
     }
   }
 
  private:
+  void add_side_by_side(std::span<const int64_t> nodes) {
+    const size_t first = records.size();
+    for (const int64_t node : nodes) records.push_back({.split = std::max<int64_t>(node, -1)});
+    for (size_t k = 0; k < nodes.size(); ++k) {
+      if (nodes[k] >= 0) continue;
+      records[first + k].value_distance = static_cast<int64_t>(records.size() - (first + k));
+      records.push_back({.leaf = -1 - nodes[k]});
+    }
+    for (size_t k = nodes.size(); k-- > 0;) {
+      if (nodes[k] >= 0) waiting_.push_back(nodes[k]);
+    }
+  }
+
   const std::vector<Split>& splits_;
-  std::vector<int64_t> place_;
-  std::vector<std::pair<int64_t, int64_t>> waiting_;  // records whose "false" is to be placed
+  std::vector<int64_t> children_;  // by split: where they are, -1: nowhere yet
+  std::vector<int64_t> waiting_;   // splits whose children are to be placed
 };
 
 template <typename T>
@@ -272,25 +280,38 @@ double only_weight(const std::vector<LeafWeight>& weights, std::string_view aggr
 
 // Word: int32 with float32 thresholds, int64 with float64 ones.
 template <typename Word, typename Real>
-void pack(const Layout& layout, const Forest& forest, const std::vector<int64_t>& roots, std::string_view aggregate,
-          TreeTables* out) {
+void pack(const Layout& layout, const std::vector<Split>& splits, const Forest& forest,
+          const std::vector<int64_t>& roots, std::string_view aggregate, TreeTables* out) {
   std::vector<Word> words;
   std::vector<Word> leaf_targets;
   std::vector<Real> leaf_weights;
   words.reserve(layout.records.size() * 2);
   const auto bits = static_cast<unsigned>(out->feature_bits);
   for (const Record& record : layout.records) {
-    if (record.leaf < 0) {
-      words.push_back(std::bit_cast<Word>(static_cast<Real>(record.threshold)));
-      const auto flag = static_cast<Word>(record.missing_is_true && out->tracks_missing ? 1 : 0);
+    if (record.split >= 0) {
+      const Split& split = splits[static_cast<size_t>(record.split)];
+      words.push_back(std::bit_cast<Word>(static_cast<Real>(split.threshold)));
+      const auto flag = static_cast<Word>(split.missing_is_true ? 1 : 0);
       words.push_back(static_cast<Word>(static_cast<Word>(record.distance) * (Word{1} << (bits + 1)) +
-                                        flag * (Word{1} << bits) + static_cast<Word>(record.feature)));
+                                        flag * (Word{1} << bits) + static_cast<Word>(split.feature)));
+      continue;
+    }
+    if (record.leaf < 0) {
+      // A NaN, the low bits of which say where the value is.
+      words.push_back(static_cast<Word>(std::bit_cast<Word>(std::numeric_limits<Real>::quiet_NaN()) |
+                                        static_cast<Word>(record.value_distance)));
+      words.push_back(0);
       continue;
     }
     const auto& weights = forest.nodes[static_cast<size_t>(record.leaf)].weights;
     if (forest.targets == 1) {
       words.push_back(std::bit_cast<Word>(static_cast<Real>(only_weight(weights, aggregate))));
       words.push_back(0);
+      continue;
+    }
+    if (out->leaves == "single") {
+      words.push_back(static_cast<Word>(weights[0].target));
+      words.push_back(std::bit_cast<Word>(static_cast<Real>(weights[0].weight)));
       continue;
     }
     words.push_back(static_cast<Word>(leaf_weights.size()));
@@ -321,16 +342,33 @@ void pack(const Layout& layout, const Forest& forest, const std::vector<int64_t>
   out->leaf_weights = list_of(sizeof(Real) == 4 ? DType::kF32 : DType::kF64, leaf_weights);
 }
 
-// Every leaf has all targets, in order.
-bool is_dense(const Forest& forest) {
+// How many comparisons a tree takes, rounded up, if each passes as often as not.
+int64_t mean_levels(const std::vector<Split>& splits, const std::vector<size_t>& parents_first,
+                    const std::vector<int64_t>& trees) {
+  std::vector<double> visits(splits.size());
+  const auto add = [&](int64_t split, double count) {
+    if (split >= 0) visits[static_cast<size_t>(split)] += count;
+  };
+  for (const int64_t tree : trees) add(tree, 1);
+  double sum = 0;
+  for (const size_t split : parents_first) {
+    sum += visits[split];
+    add(splits[split].if_true, visits[split] / 2);
+    add(splits[split].if_false, visits[split] / 2);
+  }
+  return trees.empty() ? 0 : static_cast<int64_t>(std::ceil(sum / static_cast<double>(trees.size())));
+}
+
+// "dense" if every leaf has all targets, in order, "single" if it has one of several.
+std::string_view kind_of_leaves(const Forest& forest) {
+  bool dense = forest.targets > 1, single = dense;
   for (const TreeNode& node : forest.nodes) {
     if (node.mode != TreeMode::kLeaf) continue;
-    if (static_cast<int64_t>(node.weights.size()) != forest.targets) return false;
-    for (size_t k = 0; k < node.weights.size(); ++k) {
-      if (node.weights[k].target != static_cast<int32_t>(k)) return false;
-    }
+    single &= node.weights.size() == 1;
+    dense &= static_cast<int64_t>(node.weights.size()) == forest.targets;
+    for (size_t k = 0; k < node.weights.size(); ++k) dense &= node.weights[k].target == static_cast<int32_t>(k);
   }
-  return true;
+  return dense ? "dense" : single ? "single" : "listed";
 }
 
 }  // namespace
@@ -342,28 +380,30 @@ Result<TreeTables> make_tree_tables(const Forest& forest, DType compare, std::st
     AIPU_ASSIGN_OR_RETURN(const int64_t split, splitter.add_tree(root));
     trees.push_back(split);
   }
-  AIPU_RETURN_IF_ERROR(splitter.check_walks());
+  AIPU_ASSIGN_OR_RETURN(const std::vector<size_t> order, splitter.parents_first());
   Layout layout(splitter.splits);
   std::vector<int64_t> roots;
   roots.reserve(trees.size());
   for (const int64_t tree : trees) roots.push_back(layout.add_tree(tree));
+  layout.set_distances();
   TreeTables out;
   int64_t most_distance = 0, most_feature = 0;
-  for (const Record& record : layout.records) {
-    out.tracks_missing |= record.missing_is_true;
-    most_distance = std::max(most_distance, std::abs(record.distance));
-    most_feature = std::max(most_feature, record.feature);
+  for (const Record& record : layout.records) most_distance = std::max(most_distance, std::abs(record.distance));
+  for (const Split& split : splitter.splits) {
+    out.tracks_missing |= split.missing_is_true;
+    most_feature = std::max(most_feature, split.feature);
   }
   if (layout.records.size() > size_t{1} << 30) return out_of_range("has too many nodes");
   out.features = most_feature + 1;
   out.feature_bits = static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(most_feature)));
-  out.dense = forest.targets > 1 && is_dense(forest);
+  out.leaves = kind_of_leaves(forest);
+  out.levels = mean_levels(splitter.splits, order, trees);
   // One bit says where NaN goes, one is the sign of the distance.
   const bool narrow = out.feature_bits + std::bit_width(static_cast<uint64_t>(most_distance)) + 2 <= 32;
   if (compare == DType::kF32 && narrow) {
-    pack<int32_t, float>(layout, forest, roots, aggregate, &out);
+    pack<int32_t, float>(layout, splitter.splits, forest, roots, aggregate, &out);
   } else {
-    pack<int64_t, double>(layout, forest, roots, aggregate, &out);
+    pack<int64_t, double>(layout, splitter.splits, forest, roots, aggregate, &out);
   }
   return out;
 }
@@ -381,7 +421,8 @@ ValueId emit_forest(OpContext& c, ValueId x, const Forest& forest, DType compare
                             {"features", tables->features},
                             {"feature_bits", tables->feature_bits},
                             {"missing", int64_t{tables->tracks_missing}},
-                            {"dense", int64_t{tables->dense}}},
+                            {"leaves", std::string(tables->leaves)},
+                            {"levels", tables->levels}},
                            {x, c.constant(tables->nodes), c.constant(tables->roots), c.constant(tables->blocks),
                             c.constant(tables->leaf_targets), c.constant(tables->leaf_weights)});
   return c.cast(y, compare);

@@ -42,7 +42,8 @@ struct TreeTables {
   int64_t feature_bits = 0;  // of the second word of a node
   int64_t features = 0;      // at least so many columns
   bool tracks_missing = false;
-  bool dense = false;
+  std::string_view leaves = "listed";
+  int64_t levels = 0;
 };
 
 Result<TreeTables> make_tree_tables(const Forest& forest, DType compare, std::string_view aggregate);

@@ -9,10 +9,12 @@ import numpy as np
 
 from .. import _native, tir
 from .._errors import TVMError
+from ..target import Target
 from . import _cuda
 
 _te = _native.te
 _AXES = [f"{kind}Idx_{d}" for kind in ("block", "thread") for d in "xyz"]
+_MOST_THREADS = Target("cuda").max_num_threads
 
 
 class Launch(NamedTuple):
@@ -26,9 +28,14 @@ class Launch(NamedTuple):
     extents: List[Any]
 
     def grid(self, env: Any) -> List[int]:
-        """The extents of all six axes."""
+        """The extents of all six axes; TVMError where no block has so many threads."""
         known = dict(zip(self.axes, self.extents))
-        return [int(env.evaluate(known[axis])) if axis in known else 1 for axis in _AXES]
+        grid = [int(env.evaluate(known[axis])) if axis in known else 1 for axis in _AXES]
+        threads = grid[3] * grid[4] * grid[5]
+        if threads > _MOST_THREADS:
+            said = ", ".join(f"{axis.replace('_', '.')} {n}" for axis, n in zip(_AXES[3:], grid[3:]) if n > 1)
+            raise TVMError(f"{self.name}: a block of {threads} threads ({said}); cuda has {_MOST_THREADS} at most")
+        return grid
 
 
 class Loop(NamedTuple):
