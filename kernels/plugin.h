@@ -53,9 +53,9 @@ struct Fault {
   graph::NodeId node;
 };
 
-// A launch that writes a value in rows (of its last axis) which need not follow each other: its pointer may be sent
-// elsewhere and its row stride made larger, so that the value becomes a part of a wider one.
-struct StridedOutput {
+// A launch that writes or reads a value in rows (of its last axis) which need not follow each other: its pointer may be
+// sent elsewhere and its row stride made larger, so that the value becomes a part of a wider one.
+struct StridedRows {
   graph::ValueId value;
   size_t launch = 0;
   std::string pointer, row_stride;  // parameters of the kernel; the stride in elements
@@ -69,7 +69,7 @@ struct Implementation {
   std::vector<graph::ConstantPtr> constants;
   std::vector<graph::Dim> workspace_bytes;
   std::vector<ShapeCheck> checks;
-  std::vector<StridedOutput> strided_outputs;
+  std::vector<StridedRows> strided_outputs, strided_inputs;
   // outputs that launches of other groups write, see gbuilder/plan/place_concats.h
   std::vector<graph::ValueId> written_elsewhere;
   std::vector<std::string> notes;  // lines for the dump: how kernels were tiled

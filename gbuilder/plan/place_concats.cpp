@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "graph/partition/needed.h"
 
@@ -17,8 +18,9 @@ class Placer {
  public:
   Placer(const Graph& graph, std::vector<PlannedGroup>* groups) : graph_(graph), groups_(*groups) {
     for (size_t g = 0; g < groups_.size(); ++g) {
-      for (const ValueId input : groups_[g].group.inputs) ++users_[input];
+      for (const ValueId input : groups_[g].group.inputs) readers_[input].push_back(g);
       if (!always_computed(groups_[g])) continue;
+      if (is_concat(groups_[g])) concats_[graph_.node(groups_[g].group.anchor).outputs[0]] = g;
       const auto& outputs = groups_[g].implementation.strided_outputs;
       for (size_t i = 0; i < outputs.size(); ++i) writers_[outputs[i].value] = {g, i};
       const std::string& op = graph_.node(groups_[g].group.anchor).op;
@@ -30,8 +32,7 @@ class Placer {
   int run() {
     int dropped = 0;
     for (PlannedGroup& planned : groups_) {
-      if (planned.group.nodes.size() != 1 || graph_.node(planned.group.anchor).op != "Concat") continue;
-      if (!always_computed(planned)) continue;
+      if (!is_concat(planned)) continue;
       auto& launches = planned.implementation.launches;
       std::vector<kernels::Launch> kept;
       for (kernels::Launch& launch : launches) {
@@ -47,6 +48,19 @@ class Placer {
       launches = std::move(kept);
       planned.implementation.written_elsewhere.push_back(graph_.node(planned.group.anchor).outputs[0]);
     }
+    // The last one first: what it holds is there for good.
+    for (auto planned = groups_.rbegin(); planned != groups_.rend(); ++planned) {
+      if (!is_concat(*planned)) continue;
+      auto& launches = planned->implementation.launches;
+      const auto grown = std::find_if(launches.begin(), launches.end(), [&](const kernels::Launch& launch) {
+        const auto* copy = std::get_if<kernels::CopyLaunch>(&launch);
+        return copy != nullptr && grow(*planned, *copy);
+      });
+      if (grown == launches.end()) continue;
+      ++dropped;
+      launches.erase(grown);
+      planned->implementation.written_elsewhere.push_back(graph_.node(planned->group.anchor).outputs[0]);
+    }
     return dropped;
   }
 
@@ -58,6 +72,22 @@ class Placer {
     return graph::needed_together(graph_, planned.group.nodes) == Dim(1);
   }
 
+  bool is_concat(const PlannedGroup& planned) const {
+    return planned.group.nodes.size() == 1 && graph_.node(planned.group.anchor).op == "Concat" &&
+           always_computed(planned);
+  }
+
+  // A launch that walks rows, by the names of its parameters.
+  struct Place {
+    size_t group;
+    kernels::StridedRows rows;
+  };
+  void send(const Place& place, const kernels::PointerArgument& to, const Dim& stride) {
+    auto& launch = std::get<kernels::KernelLaunch>(groups_[place.group].implementation.launches[place.rows.launch]);
+    *launch.find_argument(place.rows.pointer) = to;
+    *launch.find_argument(place.rows.row_stride) = kernels::ScalarArgument{stride};
+  }
+
   bool place(const PlannedGroup& concat, const kernels::CopyLaunch& copy) {
     const kernels::PointerArgument& to = copy.destination;
     const kernels::PointerArgument& from = copy.source;
@@ -67,29 +97,115 @@ class Placer {
     const auto writer = writers_.find(source);
     if (writer == writers_.end() || !read_once_by(concat, source)) return false;
     if (groups_[writer->second.first].group.target != concat.group.target) return false;
-    // The copy moves the source row by row.
-    const graph::TensorType& type = graph_.type(source);
+    const std::optional<Dim> stride = stride_of_rows(copy);
+    if (!stride) return false;
+    const Place place{writer->second.first,
+                      groups_[writer->second.first].implementation.strided_outputs[writer->second.second]};
+    send(place, {to.tensor, to.byte_offset}, *stride);
+    placed_[result].push_back(place);
+    groups_[place.group].implementation.views.push_back({source, result, to.byte_offset});
+    return true;
+  }
+
+  // How many elements the rows of the copy's source are apart in the result; nullopt: it does not move rows.
+  std::optional<Dim> stride_of_rows(const kernels::CopyLaunch& copy) const {
+    const graph::TensorType& type = graph_.type(copy.source.tensor.value);
     const auto element = static_cast<int64_t>(dtype_bytes(type.dtype));
-    if (type.shape.empty()) return false;
+    if (type.shape.empty()) return std::nullopt;
     const Dim row = type.shape.back() * Dim(element);
     const Dim rows = graph::element_count(graph::Shape(type.shape.begin(), type.shape.end() - 1));
-    if (!(copy.width_bytes == row) || !(copy.times == rows) || !(copy.source_stride_bytes == row)) return false;
+    if (!(copy.width_bytes == row) || !(copy.times == rows) || !(copy.source_stride_bytes == row)) return std::nullopt;
     const Dim stride = graph::floordiv(copy.destination_stride_bytes, element);
-    if (!(stride * Dim(element) == copy.destination_stride_bytes)) return false;
+    if (!(stride * Dim(element) == copy.destination_stride_bytes)) return std::nullopt;
+    return stride;
+  }
 
-    kernels::Implementation& producer = groups_[writer->second.first].implementation;
-    const kernels::StridedOutput output = producer.strided_outputs[writer->second.second];
-    auto& launch = std::get<kernels::KernelLaunch>(producer.launches[output.launch]);
-    *launch.find_argument(output.pointer) = kernels::PointerArgument{to.tensor, to.byte_offset};
-    *launch.find_argument(output.row_stride) = kernels::ScalarArgument{stride};
-    producer.views.push_back({source, result, to.byte_offset});
+  // Puts the result of a Concat where this other one copies it to: its writers and readers take rows there.
+  bool grow(const PlannedGroup& concat, const kernels::CopyLaunch& copy) {
+    if (copy.destination.tensor.kind != Kind::kValue || copy.source.tensor.kind != Kind::kValue ||
+        copy.source.byte_offset != Dim(0))
+      return false;
+    const ValueId source = copy.source.tensor.value;
+    const std::optional<Dim> stride = stride_of_rows(copy);
+    if (!stride || graph_.is_graph_output(source)) return false;
+    const auto found = concats_.find(source);
+    if (found == concats_.end()) return false;
+    PlannedGroup& own = groups_[found->second];
+    const graph::Node& node = graph_.node(own.group.anchor);
+    if (own.group.target != concat.group.target ||
+        node.attributes.i("axis") + 1 != static_cast<int64_t>(graph_.type(source).rank()))
+      return false;
+    // Who reads it: this Concat once, others by launches that say how.
+    std::vector<Place> readers;
+    for (const size_t g : readers_[source]) {
+      const PlannedGroup& reader = groups_[g];
+      size_t known = 1;
+      if (&reader != &concat) {
+        known = 0;
+        for (const kernels::StridedRows& rows : reader.implementation.strided_inputs) {
+          if (rows.value != source) continue;
+          readers.push_back({g, rows});
+          ++known;
+        }
+      }
+      if (known == 0 || known != references(reader, source) || reader.group.target != concat.group.target) return false;
+    }
+    // Who writes it: copies of its own, and launches that were sent there.
+    const Dim row = copy.width_bytes;
+    for (const kernels::Launch& launch : own.implementation.launches) {
+      const auto* part = std::get_if<kernels::CopyLaunch>(&launch);
+      const bool is_rows = part != nullptr && part->destination.tensor.kind == Kind::kValue &&
+                           part->destination.tensor.value == source && part->destination_stride_bytes == row &&
+                           part->times == copy.times;
+      if (!is_rows) return false;
+    }
+    const kernels::PointerArgument& to = copy.destination;
+    for (kernels::Launch& launch : own.implementation.launches) {
+      auto& part = std::get<kernels::CopyLaunch>(launch);
+      part.destination = {to.tensor, to.byte_offset + part.destination.byte_offset};
+      part.destination_stride_bytes = copy.destination_stride_bytes;
+    }
+    for (const Place& writer : placed_[source]) {
+      auto& launch = std::get<kernels::KernelLaunch>(groups_[writer.group].implementation.launches[writer.rows.launch]);
+      const auto& before = std::get<kernels::PointerArgument>(*launch.find_argument(writer.rows.pointer));
+      send(writer, {to.tensor, to.byte_offset + before.byte_offset}, *stride);
+    }
+    for (const Place& reader : readers) {
+      send(reader, to, *stride);
+      // Nobody takes over memory that others hold more in.
+      auto& in_place = groups_[reader.group].implementation.in_place;
+      in_place.erase(
+          std::remove_if(in_place.begin(), in_place.end(), [&](const auto& pair) { return pair.second == source; }),
+          in_place.end());
+    }
+    own.implementation.views.push_back({source, to.tensor.value, to.byte_offset});
     return true;
+  }
+
+  // How often launches of the group name the value, or views see it.
+  static size_t references(const PlannedGroup& planned, ValueId value) {
+    const auto is_value = [&](const kernels::TensorRef& tensor) {
+      return tensor.kind == Kind::kValue && tensor.value == value;
+    };
+    size_t count = 0;
+    for (const kernels::Launch& launch : planned.implementation.launches) {
+      if (const auto* copy = std::get_if<kernels::CopyLaunch>(&launch)) {
+        count += (is_value(copy->source.tensor) ? 1 : 0) + (is_value(copy->destination.tensor) ? 1 : 0);
+        continue;
+      }
+      for (const kernels::KernelArgument& argument : std::get<kernels::KernelLaunch>(launch).arguments) {
+        const auto* pointer = std::get_if<kernels::PointerArgument>(&argument);
+        count += pointer != nullptr && is_value(pointer->tensor) ? 1 : 0;
+      }
+    }
+    for (const kernels::View& view : planned.implementation.views) count += view.input == value ? 1 : 0;
+    return count;
   }
 
   // Whether nothing but this Concat reads the value, once.
   bool read_once_by(const PlannedGroup& concat, ValueId value) {
     const auto& operands = graph_.node(concat.group.anchor).inputs;
-    return users_[value] == 1 && !graph_.is_graph_output(value) &&
+    return readers_[value].size() == 1 && !graph_.is_graph_output(value) &&
            std::count(operands.begin(), operands.end(), value) == 1;
   }
 
@@ -132,7 +248,9 @@ class Placer {
   std::vector<PlannedGroup>& groups_;
   std::map<ValueId, size_t> producers_;                   // of values that a Split or Slice copies
   std::map<ValueId, std::pair<size_t, size_t>> writers_;  // value -> group, index into its strided outputs
-  std::map<ValueId, int> users_;                          // groups that read the value
+  std::map<ValueId, std::vector<size_t>> readers_;        // groups that read the value
+  std::map<ValueId, size_t> concats_;                     // of results, those that are always computed
+  std::map<ValueId, std::vector<Place>> placed_;          // launches of other groups that write a Concat's result
 };
 
 }  // namespace

@@ -9,9 +9,10 @@
 namespace aipu::gbuilder {
 
 // For every copy of a Concat whose source is used by nothing else: if a launch that can write rows at any distance
-// (kernels::StridedOutput) writes the source, it is sent to the result, the source becomes a view of it, and the copy
-// goes; if a copy of the same rows writes the source, that copy goes, and the Concat's reads what it read. Returns how
-// many copies were dropped.
+// (kernels::StridedRows) writes the source, it is sent to the result, the source becomes a view of it, and the copy
+// goes; if a copy of the same rows writes the source, that copy goes, and the Concat's reads what it read. A Concat of
+// a Concat and more (each layer of a DenseNet adds its channels to those before) is one memory that grows, if the
+// launches that read the first one can read rows at any distance. Returns how many copies were dropped.
 int place_concats(const graph::Graph& graph, std::vector<PlannedGroup>* groups);
 
 }  // namespace aipu::gbuilder

@@ -96,6 +96,22 @@ MapStaging staging_of(const SetupContext& context, const StridedMap& map, int la
   return plan_map_staging(context.target(), graph::element_count(map.dims), operands, lanes);
 }
 
+// Tensors of which the last launch walks whole rows.
+void declare_strided_inputs(SetupContext& context, const StridedMap& map) {
+  if (map.dims.size() != 2) return;
+  for (size_t k = 0; k < map.inputs.size(); ++k) {
+    const MapOperand& input = map.inputs[k];
+    if (input.tensor.kind != TensorRef::Kind::kValue || !is_zero(input.element_offset)) continue;
+    const graph::Shape& shape = context.graph().type(input.tensor.value).shape;
+    const bool is_rows = !shape.empty() && shape.back() == map.dims[1] && is_one(input.strides[1]) &&
+                         input.strides[0] == map.dims[1] &&
+                         graph::element_count(shape) == graph::element_count(map.dims);
+    if (!is_rows) continue;
+    context.implementation.strided_inputs.push_back({input.tensor.value, context.implementation.launches.size() - 1,
+                                                     fmt::format("ins[{}]", k), fmt::format("strides[{}]", 2 * k)});
+  }
+}
+
 }  // namespace
 
 DType compute_dtype(DType stored) { return stored == DType::kF16 || stored == DType::kBF16 ? DType::kF32 : stored; }
@@ -244,8 +260,10 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
     return context.launch(std::move(kernel), arguments, staging.max_tecs);
   }
   // A unit below about 2 us of work is not worth a second TEC.
-  return context.launch(std::move(kernel), arguments,
-                        graph::max(graph::ceildiv(graph::element_count(map.dims), kBlockElements * 2), 1));
+  AIPU_RETURN_IF_ERROR(context.launch(
+      std::move(kernel), arguments, graph::max(graph::ceildiv(graph::element_count(map.dims), kBlockElements * 2), 1)));
+  declare_strided_inputs(context, map);
+  return {};
 }
 
 }  // namespace aipu::kernels

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 
+#include "gbuilder/build.h"
 #include "tests/numerics/road.h"
 
 namespace aipu::test {
@@ -93,6 +95,43 @@ TEST(Concat, DenseBlock) {
   }
   b.output(b.op("Concat", features, {{"axis", 1}}), "y", DType::kF32, {1, 52, 8, 8});
   check(b, "dense_block", {{"x", random_tensor(random, {1, 16, 8, 8})}});
+}
+
+// The same with BatchNormalization in front of each layer, whose launches read rows wherever they are: all layers' inputs
+// are one memory. Several samples, which run one by one; the result of the block and one layer's input are read by
+// others too.
+TEST(Concat, DenseBlockInOneMemory) {
+  std::mt19937 random(9);
+  OnnxBuilder b("normalised", 8);
+  const auto x = b.input("x", DType::kF32, {3, 16, 8, 8});
+  std::vector<std::string> features{x};
+  int64_t channels = 16;
+  std::string all = x;
+  const auto normalised = [&](const std::string& value) {
+    std::vector<std::string> parameters{value};
+    for (const float low : {0.5f, -0.5f, -0.5f, 0.5f})
+      parameters.push_back(
+          b.initializer(models::TensorData::f32({channels}, random_tensor(random, {channels}, low, low + 1).data)));
+    return b.relu(b.op("BatchNormalization", parameters));
+  };
+  for (int layer = 0; layer < 4; ++layer) {
+    features.push_back(b.conv(normalised(all), channels, 12, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}, .gain = 1.0}));
+    channels += 12;
+    all = b.op("Concat", features, {{"axis", 1}});
+    if (layer == 1) b.output(b.op("GlobalMaxPool", {all}), "early", DType::kF32, {3, 40, 1, 1});
+  }
+  b.output(b.op("GlobalMaxPool", {normalised(all)}), "y", DType::kF32, {3, 64, 1, 1});
+  check(b, "dense_block_in_one_memory", {{"x", random_tensor(random, {3, 16, 8, 8})}});
+  // Copied are x, and what the other one reads.
+  gbuilder::BuildOptions build;
+  build.model = temporary_path("dense_block_in_one_memory.onnx");
+  build.output = temporary_path("dense_block_in_one_memory.aipu.bin");
+  build.dump_ir = temporary_path("dense_block_in_one_memory");
+  ASSERT_TRUE(gbuilder::build_model(build).ok());
+  std::ifstream commands(build.dump_ir + "/commands.dma.txt");
+  size_t copies = 0;
+  for (std::string line; std::getline(commands, line);) copies += line.find(" copy ") != std::string::npos ? 1 : 0;
+  EXPECT_EQ(copies, 2U);
 }
 
 }  // namespace
