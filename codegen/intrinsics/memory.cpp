@@ -79,6 +79,26 @@ Status run_vload(const LaneCall& c) {
   return {};
 }
 
+// vload_part(ptr, index, count, lanes)
+Result<Type> infer_vload_part(InferInput& in) {
+  AIPU_ASSIGN_OR_RETURN(const Type pointer, pointer_operand(in, 0));
+  const int64_t lanes = attribute(in, "lanes"), index = attribute(in, "index"), count = attribute(in, "count");
+  if (lanes < 2) return refused(fmt::format("The arg \"lanes\" expect > 1, but got: \"{}\".", lanes));
+  if (index < 0 || index >= count)
+    return refused(fmt::format("The arg \"index\" expect one of {} vectors, but got: \"{}\".", count, index));
+  return Type::vector(pointer.element, static_cast<int>(lanes));
+}
+
+Status run_vload_part(const LaneCall& c) {
+  if (c.machine == nullptr) return unsupported("a load is only possible when running");
+  const auto pointer = c.operands[0].get<Pointer>();
+  const int64_t bytes = c.result.type.bytes(), offset = c.attribute("index") * bytes;
+  const std::byte* data = c.machine->access(pointer, offset, bytes, false);
+  if (data == nullptr) return c.machine->access_error(pointer, offset, bytes, false);
+  std::memcpy(c.result.data, data, static_cast<size_t>(bytes));
+  return {};
+}
+
 // A vstore of another element type reinterprets the pointer.
 Status finish_store_pointer(InferInput& in, size_t index, Type value) {
   Expr& pointer = (*in.operands)[index];
@@ -236,6 +256,15 @@ void add_memory_rows(std::vector<Intrinsic>& rows) {
                   .splitting = Splitting::kSpecial,
                   .run = run_vload,
                   .cost = CostClass::kMemory});
+  rows.push_back({.name = "vload_part",
+                  .params = {from, required_number("index"), required_number("count"), required_number("lanes")},
+                  .infer = infer_vload_part,
+                  .pure = false,
+                  .droppable = true,
+                  .splitting = Splitting::kSpecial,
+                  .run = run_vload_part,
+                  .cost = CostClass::kMemory,
+                  .exposure = Exposure::kExtension});
   rows.push_back({.name = "vstore",
                   .params = {value("value"), to, mask(), optional_value("stride")},
                   .infer = infer_vstore,

@@ -156,6 +156,13 @@ Chunks VectorSplitter::split_intrinsic(const Expr& e, const IntrinsicCall& n) {
     }
     return result;
   }
+  if (name == "vload_part") {
+    const Expr pointer = bind(element_pointer(n.args[0], type.element));
+    const int64_t first = n.attribute("index") * type.lanes;
+    for (const Chunk& chunk : chunks)
+      result.push_back(load_chunk(move(pointer, first + chunk.offset), chunk, chunk_type(type, chunk)));
+    return result;
+  }
   if (name == "tail_mask") {
     const Expr count = bind(scalar(n.args[0]));
     for (const Chunk& chunk : chunks) {

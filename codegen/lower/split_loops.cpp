@@ -96,6 +96,10 @@ VectorSplitter::ByRegister VectorSplitter::intrinsic_by_register(const Expr& e, 
       return load_chunk(move(pointer, strided(stride, at)), register_of(type), part, mask(at), stride);
     };
   }
+  if (name == "vload_part") {
+    const Expr pointer = bind(move(element_pointer(n.args[0], type.element), n.attribute("index") * type.lanes));
+    return [=, this](const Expr& at) { return load_chunk(move(pointer, at), register_of(type), part); };
+  }
   if (name == "vbcast") {
     const Expr lane = bind(scalar(n.args[0]));
     return [=, this, mask = by_register(n.mask)](const Expr& at) {

@@ -47,6 +47,10 @@ std::string load(const Call& c) {
   if (mask == all_true(c.type.lanes)) return fmt::format("__load({}, 0)", pointer);
   return fmt::format("__vload({}, {})", pointer, mask);
 }
+std::string load_part(const Call& c) {
+  return fmt::format("__load_part<{}, {}, {}>({})", c.type_text(), c.attribute("index"), c.attribute("count"),
+                     c.arg(0));
+}
 std::string store(const Call& c) {
   const Type& value = c.arg_type(0);
   const std::string pointer = vector_pointer(c, 1, value);
@@ -166,6 +170,7 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"vnsrsr", [](const Call& c) { return narrowing_shift(c, true, true); }},
       // memory
       {"vload", load},
+      {"vload_part", load_part},
       {"vstore", store},
       {"vload_gather", gather},
       {"vstore_scatter", scatter},

@@ -14,6 +14,28 @@ __inl V __load(const V* p, long i) {
     __builtin_memcpy(&out, (const char*)p + i * (long)sizeof(V), sizeof(V));
   return out;
 }
+// One of two or four registers that lie side by side. 64-bit Arm loads them by one instruction, which the compiler
+// makes of loads of each with the same address. It has no offset, but moves its address on: an address that moves
+// through a loop is kept from becoming one of many offsets, each of which would be added. Without arm_neon.h the names
+// are those of these versions of gcc; other compilers load each.
+#if defined(__aarch64__) && !defined(__clang__) && __GNUC__ >= 12 && __GNUC__ <= 14
+#define __AIPU_LOADS_PARTS
+#pragma GCC aarch64 "arm_neon.h"
+#endif
+template <class V, int Index, int Count, class P>
+__inl V __load_part(P&& p) {
+#ifdef __AIPU_LOADS_PARTS
+  if constexpr (sizeof(V) == 16 && (Count == 2 || Count == 4)) {
+    if constexpr (Index == 0 && __same<P, P&>::value) asm("" : "+r"(p));
+    const auto* from = (const __builtin_aarch64_simd_sf*)p;
+    if constexpr (Count == 2)
+      return __bits<V>(__builtin_aarch64_ld1x2v4sf(from).val[Index]);
+    else
+      return __bits<V>(__builtin_aarch64_ld1x4v4sf(from).val[Index]);
+  } else
+#endif
+    return __load((const V*)p, Index);
+}
 template <class V>
 __inl void __store(V* p, long i, V value) {
   __builtin_memcpy((char*)p + i * (long)sizeof(V), &value, sizeof(V));

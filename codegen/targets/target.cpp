@@ -103,9 +103,10 @@ std::vector<Target> x86_targets() {
 
 // Without the first scheduling: gcc moves products apart there, and copies the sums that it then holds twice. With
 // renaming, which takes back copies that its allocation of registers leaves where nearly all are in use. Kernels stay
-// functions of their own: in what unpacks their arguments the addresses of loops no longer fit the registers.
+// functions of their own: in what unpacks their arguments the addresses of loops no longer fit the registers. Blocks
+// stay in their order: gcc puts those that it takes for rare behind the return, and they jump back across a tile.
 std::vector<std::string> aarch64Flags(const char* architecture) {
-  return {std::string("-march=") + architecture, "-fno-schedule-insns", "-frename-registers",
+  return {std::string("-march=") + architecture, "-fno-schedule-insns", "-frename-registers", "-fno-reorder-blocks",
           "-fno-inline-functions-called-once"};
 }
 

@@ -332,7 +332,9 @@ Status add_postprocessing(Graph* graph, const Postprocess& options) {
         nodes.constant(DType::kF32, {1}, {options.iou}), nodes.constant(DType::kF32, {1}, {options.score})};
     Attributes attributes;
     attributes.set("center_point_box", static_cast<int64_t>(options.center));
-    operands.push_back(nodes.emit("aipu::CountNonMaxSuppression", operands, attributes));
+    const auto both = nodes.emit_several("aipu::CountNonMaxSuppression", operands, attributes,
+                                         {options.output + ".count", options.output + ".kept"});
+    operands.insert(operands.end(), {both[1], both[0]});
     added = nodes.emit("NonMaxSuppression", std::move(operands), std::move(attributes));
     added_name = options.output + ".selected";
   }

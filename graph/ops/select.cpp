@@ -145,14 +145,20 @@ OpDef unique_op() {
   return def;
 }
 
+// And the boxes that are kept of each batch and class, how many and which, of which NonMaxSuppression makes a list.
 OpDef count_non_max_suppression_op() {
   OpDef def;
   def.name = "aipu::CountNonMaxSuppression";
   def.inputs = box_operands();
-  def.outputs = {operand("count", "i")};
+  def.outputs = {operand("count", "i"), optional_operand("kept", "i")};
   def.attributes = {attr::i("center_point_box", 0)};
   def.infer = [](InferContext& ctx) -> Status {
     AIPU_RETURN_IF_ERROR(check_boxes(ctx));
+    const Shape& scores = ctx.input(1).shape;
+    const auto limit = ctx.has_input(2) ? ctx.known_data(2) : std::vector<Dim>{Dim(0)};
+    Dim most = scores[2];
+    if (limit && limit->size() == 1 && limit->front().is_constant()) most = min(most, max(limit->front(), 0));
+    set_output(ctx, 1, DType::kI32, {scores[0], scores[1], most + 1});
     return infer_count(ctx);
   };
   def.axes = axes::mixed();
@@ -160,19 +166,24 @@ OpDef count_non_max_suppression_op() {
 }
 
 OpDef non_max_suppression_op() {
+  static constexpr size_t kKept = 5;
   OpDef def;
   def.name = "NonMaxSuppression";
   def.inputs = box_operands();
+  def.inputs.push_back(optional_operand("kept", "i"));
   def.inputs.push_back(optional_operand("count", kIndex));
   def.outputs = {operand("selected_indices", "i")};
   def.attributes = {attr::i("center_point_box", 0), extent_attribute()};
   def.infer = [](InferContext& ctx) -> Status {
     AIPU_RETURN_IF_ERROR(check_boxes(ctx));
-    AIPU_ASSIGN_OR_RETURN(const Dim extent, counted_extent(ctx, 5));
+    AIPU_RETURN_IF_ERROR(expect_rank(ctx, kKept, 3));
+    for (const size_t axis : {size_t{0}, size_t{1}})
+      AIPU_RETURN_IF_ERROR(expect_equal(ctx.input(kKept).shape[axis], ctx.input(1).shape[axis], "an extent of kept"));
+    AIPU_ASSIGN_OR_RETURN(const Dim extent, counted_extent(ctx, kKept + 1));
     set_output(ctx, 0, DType::kI64, {extent, 3});
     return {};
   };
-  def.resolve = resolve_count(5);
+  def.resolve = resolve_count(kKept + 1);
   def.axes = axes::mixed();
   return def;
 }

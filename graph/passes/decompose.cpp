@@ -24,7 +24,7 @@
 //   Einsum                     =>  decompose_einsum.cpp
 //   DFT, STFT                  =>  decompose_signal.cpp
 //   MaxUnpool, DeformConv      =>  decompose_image.cpp
-//   ConvTranspose of stride 1  =>  decompose_conv_transpose.cpp
+//   ConvTranspose of stride 1, or of few channels with windows side by side  =>  decompose_conv_transpose.cpp
 //
 // Runs before layouts are assigned: all spatial ops are NCHW here.
 #include <algorithm>

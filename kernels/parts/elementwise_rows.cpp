@@ -379,6 +379,27 @@ Row of_sum(Row row) {
   return row;
 }
 
+// With what it gives of numbers, for functions that are fitted by others.
+using Values = std::vector<double>;
+template <typename Value>
+Row with_value(Row row, Value value) {
+  row.value = std::move(value);
+  return row;
+}
+template <typename Value>
+Row transcendental(Row row, Value value) {
+  row = with_value(std::move(row), std::move(value));
+  row.is_transcendental = true;
+  return row;
+}
+
+double softplus_of(double x) { return x > 40 ? x : std::log1p(std::exp(x)); }
+
+double gelu_of(const Node& node, double x) {
+  if (node.attributes.s_or("approximate", "none") != "tanh") return 0.5 * x * std::erfc(-x * M_SQRT1_2);
+  return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
 bool is_base(const Graph&, const Node&, size_t input, const graph::Constant&) { return input == 0; }
 
 // Floats by which a division is no cheaper: by a power of two it is a product.
@@ -408,10 +429,11 @@ const std::map<std::string, Row, std::less<>>& rows() {
       {"Ceil", unary("ceil")},
       {"Cos", unary("cos")},
       {"Cosh", unary("cosh")},
-      {"Erf", unary("erf")},
+      {"Erf", transcendental(unary("erf"), [](const Node&, const Values& x) { return std::erf(x[0]); })},
       {"Exp", unary("exp")},
       {"Floor", unary("floor")},
-      {"Identity", of_sum([](Writer& w) { return w.in(0); })},
+      {"Identity",
+       with_value(of_sum([](Writer& w) { return w.in(0); }), [](const Node&, const Values& x) { return x[0]; })},
       {"IsInf", is_infinite},
       {"IsNaN", unary("isnan")},
       {"Log", unary("log")},
@@ -420,15 +442,16 @@ const std::map<std::string, Row, std::less<>>& rows() {
       {"BitwiseNot", [](Writer& w) { return ~w.in(0); }},
       {"Reciprocal", [](Writer& w) { return w.k(1) / w.in(0); }},
       {"Round", unary("rint")},
-      {"Sigmoid", [](Writer& w) { return w.k(1) / (w.k(1) + call("exp", w.k(0) - w.in(0))); }},
+      {"Sigmoid", transcendental([](Writer& w) { return w.k(1) / (w.k(1) + call("exp", w.k(0) - w.in(0))); },
+                                 [](const Node&, const Values& x) { return 1 / (1 + std::exp(-x[0])); })},
       {"Sign", sign},
       {"Sin", unary("sin")},
       {"Sinh", unary("sinh")},
-      {"Softplus", softplus},
+      {"Softplus", transcendental(softplus, [](const Node&, const Values& x) { return softplus_of(x[0]); })},
       {"Softsign", [](Writer& w) { return w.in(0) / (w.k(1) + call("abs", w.in(0))); }},
       {"Sqrt", unary("sqrt")},
       {"Tan", unary("tan")},
-      {"Tanh", unary("tanh")},
+      {"Tanh", transcendental(unary("tanh"), [](const Node&, const Values& x) { return std::tanh(x[0]); })},
       {"Relu", of_sum([](Writer& w) { return at_least(w.in(0), w.k(0)); })},
       {"HardSwish", [](Writer& w) { return w.in(0) * hard_sigmoid(w, w.k(1.0 / 6), w.k(0.5)); }},
       {"HardSigmoid",
@@ -436,12 +459,16 @@ const std::map<std::string, Row, std::less<>>& rows() {
          const Expression slope = w.attribute("alpha"), at_zero = w.attribute("beta");
          return hard_sigmoid(w, slope, at_zero);
        }},
-      {"Mish", mish},
-      {"Gelu", gelu},
-      {"Swish",
-       [](Writer& w) {
-         return w.in(0) / (w.k(1) + call("exp", w.in(0) * w.attribute(-w.node().attributes.f_or("alpha", 1))));
-       }},
+      {"Mish", transcendental(mish, [](const Node&, const Values& x) { return x[0] * std::tanh(softplus_of(x[0])); })},
+      {"Gelu", transcendental(gelu, [](const Node& n, const Values& x) { return gelu_of(n, x[0]); })},
+      {"Swish", transcendental(
+                    [](Writer& w) {
+                      return w.in(0) /
+                             (w.k(1) + call("exp", w.in(0) * w.attribute(-w.node().attributes.f_or("alpha", 1))));
+                    },
+                    [](const Node& n, const Values& x) {
+                      return x[0] / (1 + std::exp(-n.attributes.f_or("alpha", 1) * x[0]));
+                    })},
       {"Celu",
        [](Writer& w) {
          const Expression a = w.attribute("alpha");
@@ -467,9 +494,10 @@ const std::map<std::string, Row, std::less<>>& rows() {
       {"Clip", clip},
       {"Cast", {cast_node, kInSource}},
       {"CastLike", {cast_node, kInSource}},
-      {"Add", of_sum(binary("+"))},
+      {"Add", with_value(of_sum(binary("+")), [](const Node&, const Values& x) { return x[0] + x[1]; })},
       {"Sub", binary("-")},
-      {"Mul", [](Writer& w) { return narrow_multiply(w.in(0), w.in(1), w.type_in()); }},
+      {"Mul", with_value([](Writer& w) { return narrow_multiply(w.in(0), w.in(1), w.type_in()); },
+                         [](const Node&, const Values& x) { return x[0] * x[1]; })},
       {"Div", {divide, {.is_argument = is_costly_divisor}}},
       {"Mod", {modulo, kInSource}},
       {"Pow", {power, {.is_argument = is_base}}},

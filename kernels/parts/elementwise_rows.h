@@ -166,6 +166,9 @@ struct Row {
   Numbers numbers;
   // What it gives is a sum of its operands or 0: of numbers that are far from the limits of their type such a number.
   bool is_sum = false;
+  // What it gives of numbers, for those who fit a function (quantized_function.h); empty: nobody does.
+  std::function<double(const Node&, const std::vector<double>&)> value;
+  bool is_transcendental = false;  // takes long by itself
 };
 
 // Null for ops that have none.

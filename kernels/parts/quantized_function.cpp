@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <set>
-#include <string_view>
 
 #include <fmt/format.h>
 
@@ -25,37 +24,6 @@ constexpr int kPieces = QuantizedFunction::kPieces;
 constexpr int kLow = 3 * kPieces, kHigh = kLow + 1, kFactor = kLow + 2, kSum = kLow + 3, kStraight = kLow + 4;
 // Adding it to a float32 rounds to an integer, and leaves that in the low bits; so does a fused multiply-add.
 constexpr float kRounding = 12582912;  // 1.5 * 2^23
-
-struct Function {
-  std::function<double(const Node&, const std::vector<double>&)> value;
-  bool is_costly = true;
-};
-
-double softplus(double x) { return x > 40 ? x : std::log1p(std::exp(x)); }
-
-double gelu(const Node& node, double x) {
-  if (node.attributes.s_or("approximate", "none") != "tanh") return 0.5 * x * std::erfc(-x * M_SQRT1_2);
-  return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-}
-
-const Function* function_of(const Node& node) {
-  using Values = std::vector<double>;
-  static const std::map<std::string, Function, std::less<>> kFunctions = {
-      {"Add", {[](const Node&, const Values& x) { return x[0] + x[1]; }, false}},
-      {"Mul", {[](const Node&, const Values& x) { return x[0] * x[1]; }, false}},
-      {"Identity", {[](const Node&, const Values& x) { return x[0]; }, false}},
-      {"Erf", {[](const Node&, const Values& x) { return std::erf(x[0]); }}},
-      {"Gelu", {[](const Node& n, const Values& x) { return gelu(n, x[0]); }}},
-      {"Mish", {[](const Node&, const Values& x) { return x[0] * std::tanh(softplus(x[0])); }}},
-      {"Sigmoid", {[](const Node&, const Values& x) { return 1 / (1 + std::exp(-x[0])); }}},
-      {"Softplus", {[](const Node&, const Values& x) { return softplus(x[0]); }}},
-      {"Swish",
-       {[](const Node& n, const Values& x) { return x[0] / (1 + std::exp(-n.attributes.f_or("alpha", 1) * x[0])); }}},
-      {"Tanh", {[](const Node&, const Values& x) { return std::tanh(x[0]); }}},
-  };
-  const auto found = kFunctions.find(node.op);
-  return found != kFunctions.end() ? &found->second : nullptr;
-}
 
 std::optional<double> number(const Graph& graph, ValueId value) {
   const graph::Constant* constant = value.valid() ? graph.constant(value) : nullptr;
@@ -77,13 +45,13 @@ class Steps {
     bool is_costly = false;
     for (size_t k = first; k + 1 < nodes.size(); ++k) {
       const Node& node = graph.node(nodes[k]);
-      const Function* function = function_of(node);
-      if (function == nullptr || graph.type(node.outputs[0]).dtype != DType::kF32) return std::nullopt;
+      const elementwise::Row* row = elementwise::row_of(node);
+      if (row == nullptr || !row->value || graph.type(node.outputs[0]).dtype != DType::kF32) return std::nullopt;
       for (const ValueId input : node.inputs)
         if (!known.contains(input) && !number(graph, input)) return std::nullopt;
       known.insert(node.outputs[0]);
-      is_costly = is_costly || function->is_costly;
-      steps.nodes_.emplace_back(&node, function);
+      is_costly = is_costly || row->is_transcendental;
+      steps.nodes_.emplace_back(&node, row);
     }
     steps.result_ = quantize.inputs[0];
     if (!is_costly || !known.contains(steps.result_)) return std::nullopt;
@@ -92,13 +60,13 @@ class Steps {
 
   double operator()(double t) const {
     std::map<ValueId, double> values = {{argument_, t}};
-    for (const auto& [node, function] : nodes_) {
+    for (const auto& [node, row] : nodes_) {
       std::vector<double> operands;
       for (const ValueId input : node->inputs) {
         const auto known = values.find(input);
         operands.push_back(known != values.end() ? known->second : *number(*graph_, input));
       }
-      values[node->outputs[0]] = function->value(*node, operands);
+      values[node->outputs[0]] = row->value(*node, operands);
     }
     return values[result_] / scale_ + zero_;
   }
@@ -108,7 +76,7 @@ class Steps {
       : graph_(&graph), argument_(argument), scale_(scale), zero_(zero) {}
 
   const Graph* graph_;
-  std::vector<std::pair<const Node*, const Function*>> nodes_;
+  std::vector<std::pair<const Node*, const elementwise::Row*>> nodes_;
   ValueId argument_, result_;
   double scale_, zero_;
 };

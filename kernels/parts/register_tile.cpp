@@ -8,7 +8,7 @@ namespace {
 
 int greatest_height(const tir::Target& target, int vectors) {
   // There each row has a register for its values too.
-  if (target.element_products) return vectors == 1 ? 14 : vectors == 2 ? 10 : 7;
+  if (target.element_products) return vectors == 1 ? 14 : vectors == 2 ? 10 : 6;
   if (target.vector_registers >= 32) return vectors == 3 ? 9 : 14;
   return vectors == 1 ? 12 : vectors == 2 ? 6 : 4;
 }

@@ -1,8 +1,6 @@
 #include "kernels/parts/staged_product.h"
 
 #include <cstring>
-#include <set>
-#include <tuple>
 
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/rounding.h"
@@ -119,19 +117,15 @@ namespace {
 
 void bind_runs(const StagedProduct& plan, dsl::TemplateParams* params) {
   dsl::CapturedList runs;
-  std::set<std::tuple<int64_t, int64_t, int64_t, int64_t>> texts;
   for (const PixelRun& run : plan.runs) {
     dsl::CapturedList numbers;
     for (const int64_t n : {run.height, run.split, run.count, run.first, run.inner.left, run.inner.end,
                             int64_t{run.top}, int64_t{run.bottom}})
       numbers.push_back(dsl::Captured{n});
     runs.push_back(dsl::Captured{std::move(numbers)});
-    texts.emplace(run.height, run.split, run.inner.left, run.inner.end);
-    if (!plan.is_row && !run.inner.are_all()) texts.emplace(run.height, run.split, 0, InnerColumns::kNoEnd);
   }
-  const size_t count = plan.runs.empty() ? plan.heights.size() : texts.size();
-  params->set("RUNS", dsl::Captured{std::move(runs)}).set("TEXTS", static_cast<int64_t>(count));
-  params->set("IS_ROW", plan.is_row)
+  params->set("RUNS", dsl::Captured{std::move(runs)})
+      .set("IS_ROW", plan.is_row)
       .set("LEFT", plan.inner.left)
       .set("END", plan.inner.end)
       .set("LINES_APART", plan.lines_apart)
@@ -172,6 +166,7 @@ Status launch_staged_product(SetupContext& context, const StagedProduct& plan, c
       .set("COLUMNS", plan.columns)
       .set("HEIGHTS", plan.heights)
       .set("TAPS", plan.taps)
+      .set("REGISTERS", int64_t{context.target().vector_registers})
       .set("STRIDE", plan.stride)
       .set("DILATION", plan.dilation)
       .set("MASKED", plan.masked)

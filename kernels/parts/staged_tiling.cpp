@@ -279,8 +279,9 @@ class Tiling {
     const double folds = h * (number(tiles() - 1) * pair + kResult) + kVectorTurn;
     const double vectors = number(plan_.vectors);
     if (plan_.blocks == 1) {
-      // All tiles but the last one wait in memory.
-      const double waiting = h * 2 * local * number(tiles() - 1);
+      // All tiles but the last one wait, in memory if there are not enough registers.
+      const bool is_held = registers(height) + height * (tiles() - 1) <= target_.vector_registers;
+      const double waiting = is_held ? 0 : h * 2 * local * number(tiles() - 1);
       return number(count) * (tiles_of_part * tile + vectors * (waiting + folds));
     }
     const double stored = vectors * (h * number(tiles()) * local + folds) / number(plan_.blocks * plan_.parts);

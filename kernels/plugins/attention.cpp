@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/dsl/stage_parameters.h"
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/register_tile.h"
 #include "kernels/parts/strided_map.h"
@@ -24,6 +25,8 @@ using graph::ValueId;
 
 // Keys at a time: their scores, for two vectors of queries, are a third of a first-level cache.
 constexpr int64_t kBlockKeys = 128;
+// The fewest keys at a time that local memory is used for.
+constexpr int64_t kLeastStagedKeys = 8;
 // The fewest queries that attention.py is faster with, the rest of its lanes being empty (measured with 8 and 16
 // lanes).
 int64_t least_queries(int lanes) { return lanes * 2 / 3 + 1; }
@@ -379,20 +382,37 @@ class AttentionPlugin final : public OpPlugin {
     params.set("NV", tile.vectors).set("MASK_BY_QUERY", by_query);
     params.set("KEY_HEIGHTS", tile_heights({1, false}, tile.rows))
         .set("CHANNEL_HEIGHTS", tile_heights(row_count({a.channels}), tile.rows));
-    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("attention.py", "attention", params));
 
     const Dim width = static_cast<int64_t>(tile.vectors) * lanes;
     const auto padded = [&](const Dim& extent) { return graph::ceildiv(extent, lanes) * Dim(lanes); };
-    const Dim block = graph::max(graph::min(a.keys, kBlockKeys), 1);
     // State, queries, results, scores, mask; see the template.
-    const Dim scratch =
-        width * (Dim(3) + padded(a.depth) + padded(a.channels) + block + (by_query ? padded(block) : Dim(0)));
+    const auto scratch_of = [&](const Dim& block) {
+      return width * (Dim(3) + padded(a.depth) + padded(a.channels) + block + (by_query ? padded(block) : Dim(0)));
+    };
+    // In local memory the keys and values of a block are beside it.
+    const int64_t room = context.target().lsram_bytes() / static_cast<int64_t>(sizeof(float));
+    const auto fits = [&](int64_t block) {
+      const auto elements = (scratch_of(block) + Dim(block) * (a.depth + a.channels)).constant();
+      return elements && *elements <= room && a.depth.constant_or(0) > 0 && a.channels.constant_or(0) > 0;
+    };
+    int64_t staged = dsl::has_staging(context.target()) ? kBlockKeys : 0;
+    while (staged > 0 && !fits(staged)) --staged;
+    const bool is_staged = staged >= std::min(kLeastStagedKeys, a.keys.constant_or(kLeastStagedKeys));
+    params.set("POOL", is_staged ? room : 0);
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("attention.py", "attention", params));
+
+    const Dim block = graph::max(graph::min(a.keys, is_staged ? staged : kBlockKeys), 1);
+    const Dim scratch = scratch_of(block);
     const Dim units = a.batches * a.heads * graph::ceildiv(a.queries, width) * condition;
     const Dim tecs = graph::max(graph::min(units, tec_count()), 1);
     KernelArguments arguments = common_arguments(context, a, condition);
-    arguments.pointer("scratch", context.add_workspace(tecs * scratch * Dim(static_cast<int64_t>(sizeof(float)))))
-        .scalars({{"block", block}, {"scratch_size", scratch}});
-    return context.launch(std::move(kernel), arguments, tecs);
+    // Nothing is read there if local memory has it.
+    const Dim bytes = is_staged ? Dim(static_cast<int64_t>(sizeof(float)))
+                                : tecs * scratch * Dim(static_cast<int64_t>(sizeof(float)));
+    arguments.pointer("scratch", context.add_workspace(bytes)).scalars({{"block", block}, {"scratch_size", scratch}});
+    AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, tecs));
+    if (is_staged) context.note(fmt::format("{} keys at a time in local memory, and their values", staged));
+    return {};
   }
 
   static Status launch_few(SetupContext& context, const Attention& a, const Dim& condition) {

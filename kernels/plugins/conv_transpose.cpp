@@ -138,6 +138,7 @@ class ConvTransposePlugin final : public OpPlugin {
     const Node& node = context.anchor();
     AIPU_ASSIGN_OR_RETURN(const Operands operands, read(graph, node));
     const auto& [weights, geometry] = operands;
+    if (is_depthwise(graph, weights)) return depthwise(context, weights, geometry);
     const SpatialAxis& width = geometry.axes[2];
     const DType stored = graph.type(node.inputs[0]).dtype;
     const DType accumulator = accumulator_dtype(stored);
@@ -163,11 +164,8 @@ class ConvTransposePlugin final : public OpPlugin {
     bind_geometry(geometry, &arguments);
     bind_groups(weights.group, weights.group_in, weights.group_out, &arguments);
     bind_phases(geometry, &arguments);
-    // The image rows that a block of output rows reads stay in the second-level cache.
-    constexpr int64_t kBlockElements = 96 * 1024;
-    const Dim block_rows = graph::max(
-        graph::floordiv(kBlockElements * geometry.axes[1].stride, graph::max(width.in * geometry.channels, 1)), 1);
-    arguments.scalar("merge", weights.group == 1 && Phases(width).step == 1 ? 1 : 0).scalar("block_rows", block_rows);
+    arguments.scalar("merge", weights.group == 1 && Phases(width).step == 1 ? 1 : 0)
+        .scalar("block_rows", rows_of_block(geometry));
     const Dim panels = (weights.group_out + panel_width - 1) / panel_width * weights.group;
     AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments,
                                         geometry.batch * geometry.axes[0].out * geometry.axes[1].out * panels));
@@ -195,6 +193,64 @@ class ConvTransposePlugin final : public OpPlugin {
       operands.geometry.axes[3 - spatial + i].pad_end = window.pads_end[i];
     }
     return operands;
+  }
+
+  // The image rows that a block of so many output rows reads stay in the second-level cache.
+  static Dim rows_of_block(const SpatialGeometry& geometry) {
+    constexpr int64_t kBlockElements = 96 * 1024;
+    return graph::max(graph::floordiv(kBlockElements * geometry.axes[1].stride,
+                                      graph::max(geometry.axes[2].in * geometry.channels, 1)),
+                      1);
+  }
+
+  static bool is_depthwise(const Graph& graph, const ConvWeights& weights) {
+    return weights.group > 1 && weights.group_in == 1 && weights.group_out == 1 &&
+           graph.constant(weights.value) != nullptr;
+  }
+
+  static Status depthwise(SetupContext& context, const ConvWeights& weights, const SpatialGeometry& geometry) {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    const DType stored = graph.type(node.inputs[0]).dtype;
+    const DType accumulator = accumulator_dtype(stored);
+    const int lanes = context.lanes(accumulator);
+    // Sums, weights and a product fit the registers; all tiles of a phase are alike.
+    const int64_t most = context.target().vector_registers >= 32 ? 14 : 8;
+    const SpatialAxis& width = geometry.axes[2];
+    const int64_t results = (width.out.constant_or(most * width.stride) + width.stride - 1) / width.stride;
+    const int64_t tiles = std::max<int64_t>((results + most - 1) / most, 1);
+    dsl::TemplateParams params;
+    params.set("ACC", accumulator).set("VL", lanes).set("NV", 1).set("USE_FMA", is_floating(accumulator));
+    params.set("X", stored)
+        .set("WIDTH", std::max<int64_t>((results + tiles - 1) / tiles, 1))
+        .set("TAIL", weights.group % lanes != 0);
+    AnchorArithmetic arithmetic;
+    if (node.inputs.size() > 2) arithmetic.addend = node.inputs[2];
+    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, arithmetic, &params));
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("depthwise_transposed.py", "depthwise_transposed", params));
+    const graph::ConstantPtr turned = reorder_taps(*graph.constant(weights.value), tap_order(geometry.axes));
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0]))
+        .pointer("weights", context.add_constant(pack_panels(turned, accumulator,
+                                                             {.batches = 1,
+                                                              .depth = weights.taps,
+                                                              .columns = weights.group,
+                                                              .panel_width = lanes,
+                                                              .inner = weights.taps,
+                                                              .batch_stride = 0,
+                                                              .column_stride = weights.taps,
+                                                              .inner_stride = 1,
+                                                              .outer_stride = 0})))
+        .pointer("out", context.value(epilogue.result))
+        .list("extras", epilogue.extra_arguments)
+        .scalar("ldc", weights.out_channels)
+        .scalar("block_rows", int64_t{1});
+    bind_geometry(geometry, &arguments);
+    bind_phases(geometry, &arguments);
+    const int64_t vectors = (weights.group + lanes - 1) / lanes;
+    AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments,
+                                        geometry.batch * geometry.axes[0].out * geometry.axes[1].out * vectors));
+    return declare_strided_output(context, epilogue);
   }
 
   // In panels, by phases; `params` are those of the convolution's tiles.

@@ -26,8 +26,8 @@ class SortingPlugin final : public SingleOpPlugin {
   }
   Status setup(SetupContext& context) const override {
     const Node& node = context.anchor();
-    const bool boxes = node.op == "NonMaxSuppression" || node.op == "aipu::CountNonMaxSuppression";
-    return boxes ? suppression(context) : unique(context);
+    if (node.op == "NonMaxSuppression") return list_kept(context);
+    return node.op == "aipu::CountNonMaxSuppression" ? suppression(context) : unique(context);
   }
 
  private:
@@ -35,14 +35,14 @@ class SortingPlugin final : public SingleOpPlugin {
     return context.add_workspace(graph::max(count, 1) * Dim(4));
   }
 
+  // Which boxes are kept, and how many.
   static Status suppression(SetupContext& context) {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
     const graph::TensorType& boxes = graph.type(node.inputs[0]);
     const graph::Shape& scores = graph.type(node.inputs[1]).shape;
-    const bool count = node.op == "aipu::CountNonMaxSuppression";
     dsl::TemplateParams params;
-    params.set("X", boxes.dtype).set("ACC", accumulator_dtype(boxes.dtype)).set("COUNT", count);
+    params.set("X", boxes.dtype).set("ACC", accumulator_dtype(boxes.dtype));
     params.set("CENTER", node.attributes.i("center_point_box") != 0);
     const bool vectors = boxes.dtype == DType::kF32;
     params.set("VECTORS", vectors).set("VL", static_cast<int64_t>(context.lanes(DType::kF32)));
@@ -62,13 +62,38 @@ class SortingPlugin final : public SingleOpPlugin {
       if (given) arguments.pointer(kOptional[k].parameter, context.value(node.inputs[k + 2]));
     }
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("sorting.py", "non_max_suppression", params));
-    const Dim candidates = scores[2];
-    arguments.pointer("out", context.value(node.outputs[0]))
-        .pointer("heap", indices(context, candidates))
-        .pointer("kept", indices(context, candidates))
-        .pointer("corners", context.add_workspace(vectors ? graph::max(candidates, 1) * Dim(20) : Dim(8)))
+    const Dim candidates = scores[2], pairs = scores[0] * scores[1];
+    const Dim tecs = graph::max(graph::min(pairs, tec_count()), 1);
+    const bool is_read = node.outputs.size() > 1 && node.outputs[1].valid();
+    const Dim room = is_read ? graph.type(node.outputs[1]).shape[2] : candidates + 1;
+    const TensorRef kept = is_read ? context.value(node.outputs[1]) : indices(context, pairs * room);
+    arguments.pointer("all_kept", kept)
+        .pointer("heaps", indices(context, candidates * tecs))
+        .pointer("all_corners", context.add_workspace(vectors ? graph::max(candidates * tecs, 1) * Dim(20) : Dim(8)))
         .scalars({{"batches", scores[0]}, {"classes", scores[1]}, {"boxes_count", candidates}})
-        .scalar("room", count ? Dim(0) : graph.type(node.outputs[0]).shape[0]);
+        .scalar("room", room);
+    AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, tecs));
+
+    AIPU_ASSIGN_OR_RETURN(auto sum, context.kernel("sorting.py", "count_kept", params));
+    KernelArguments of_sum;
+    of_sum.pointer("kept", kept)
+        .pointer("out", context.value(node.outputs[0]))
+        .scalar("pairs", pairs)
+        .scalar("room", room);
+    return context.launch(std::move(sum), of_sum, 1);
+  }
+
+  static Status list_kept(SetupContext& context) {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    constexpr size_t kKept = 5;
+    const graph::Shape& kept = graph.type(node.inputs[kKept]).shape;
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("sorting.py", "list_kept", {}));
+    KernelArguments arguments;
+    arguments.pointer("all_kept", context.value(node.inputs[kKept]))
+        .pointer("out", context.value(node.outputs[0]))
+        .scalars({{"pairs", kept[0] * kept[1]}, {"classes", kept[1]}, {"room", kept[2]}})
+        .scalar("rows", graph.type(node.outputs[0]).shape[0]);
     return context.launch(std::move(kernel), arguments, 1);
   }
 

@@ -13,13 +13,18 @@ Parameters bound by kernels/plugins/attention.cpp:
   MASK_TYPE        element type of mask: float32, or uint8 for keep and drop
   MASK_BY_QUERY    whether mask depends on the query
   SCALE            the factor of the scores
+  POOL             elements of local memory: scratch is there, and keys and values come to it block by block; 0: scratch
+                   is in global memory, and keys and values are read where they are
 
 Everything is computed with queries in the lanes, so that maxima, exponentials and sums need no operation across lanes
-and nothing but the queries, the results and masks by query is turned over; keys and values are read in place, an
-element at a time for NR queries. For a block of at most `block` keys: scores [keys][NR] by register tiles, running
+and nothing but the queries, the results and masks by query is turned over; keys and values are read an element at a
+time for NR queries. For a block of at most `block` keys: scores [keys][NR] by register tiles, running
 maximum, exponentials and their sum, and their product with the values, added to the results [channels][NR] of the
 blocks before, scaled to the new maximum. The scores of a block stay in the first-level cache. A unit of work is NR
 queries of one head.
+
+In local memory keys and values have a buffer each: the values of a block come while its scores are computed, and the
+keys of the next one while these are multiplied by the values.
 """
 
 from aipu import script as S
@@ -28,6 +33,8 @@ from sharing import own_share
 from transpose import turned_over
 
 NR = NV * VL
+# Of scratch, and of the keys and values that are multiplied.
+OWN = "lsram" if POOL > 0 else "global"
 
 
 def vector(value):
@@ -37,11 +44,11 @@ def vector(value):
 @S.prim_func(is_inline=False)
 def score_tile(
     height: S.meta_var,
-    key: S.ptr("fp32", "global"),
+    key: S.ptr("fp32", OWN),
     stride: S.i64,
-    query: S.ptr("fp32", "global"),
+    query: S.ptr("fp32", OWN),
     depth: S.i32,
-    out: S.ptr("fp32", "global"),
+    out: S.ptr("fp32", OWN),
 ):
     """out[i, :] = sum over d of key[i, d] * query[d, :] for `height` keys.
 
@@ -66,12 +73,12 @@ def score_tile(
 @S.prim_func(is_inline=False)
 def value_tile(
     height: S.meta_var,
-    value: S.ptr("fp32", "global"),
+    value: S.ptr("fp32", OWN),
     stride: S.i64,
-    weight: S.ptr("fp32", "global"),
+    weight: S.ptr("fp32", OWN),
     keys: S.i32,
-    correction: S.ptr("fp32", "global"),
-    out: S.ptr("fp32", "global"),
+    correction: S.ptr("fp32", OWN),
+    out: S.ptr("fp32", OWN),
 ):
     """out[i, :] = out[i, :] * correction + sum over k of value[k, i] * weight[k, :] for `height` channels."""
     acc = S.alloc_buffer((height * NV,), f"float32x{VL}")
@@ -94,7 +101,7 @@ def value_tile(
 
 @S.prim_func(is_inline=False)
 def turn_queries(
-    query: S.ptr("fp32", "global"), stride: S.i64, queries: S.i32, channels: S.i32, out: S.ptr("fp32", "global")
+    query: S.ptr("fp32", "global"), stride: S.i64, queries: S.i32, channels: S.i32, out: S.ptr("fp32", OWN)
 ):
     """out[d, q] = query[q, d] * SCALE for NR queries, of which `queries` exist.
 
@@ -139,12 +146,7 @@ def turn_mask_vector(mask, stride, step, queries, v, k, lane_mask, out):
 
 @S.prim_func(is_inline=False)
 def turn_mask(
-    mask: S.ptr(MASK_TYPE, "global"),
-    stride: S.i64,
-    step: S.i32,
-    queries: S.i32,
-    keys: S.i32,
-    out: S.ptr("fp32", "global"),
+    mask: S.ptr(MASK_TYPE, "global"), stride: S.i64, step: S.i32, queries: S.i32, keys: S.i32, out: S.ptr("fp32", OWN)
 ):
     """out[k, q] = mask[q, k], up to VL - 1 rows more; `step` is 1, or 0 where all keys have the same."""
     for v in range(NV):
@@ -163,13 +165,13 @@ def masked(score, element, fill):
 
 @S.prim_func(is_inline=False)
 def exponentials(
-    score: S.ptr("fp32", "global"),
+    score: S.ptr("fp32", OWN),
     keys: S.i32,
     mask: S.ptr(MASK_TYPE, "global"),
     step: S.i32,
-    turned: S.ptr("fp32", "global"),
+    turned: S.ptr("fp32", OWN),
     fill: S.fp32,
-    state: S.ptr("fp32", "global"),
+    state: S.ptr("fp32", OWN),
 ):
     """score = exp(masked score - new maximum) in place.
 
@@ -211,8 +213,8 @@ def exponentials(
 
 @S.prim_func(is_inline=False)
 def store_results(
-    result: S.ptr("fp32", "global"),
-    sums: S.ptr("fp32", "global"),
+    result: S.ptr("fp32", OWN),
+    sums: S.ptr("fp32", OWN),
     queries: S.i32,
     channels: S.i32,
     out: S.ptr("fp32", "global"),
@@ -272,6 +274,16 @@ def of_head(data, strides, batch, head):
     return data + (S.i64(batch) * strides.batch + S.i64(head) * strides.head)
 
 
+def fetch_keys(event, target, keys_of_head, k, count, operands: Operands):
+    """Starts bringing `count` keys from key k on in: as rows, or of each channel those keys."""
+    strides = operands.key
+    source = keys_of_head + S.i64(k) * strides.row
+    if KEY_UNIT:
+        S.async_dma_copy(target, source, operands.depth, strides.row, count, operands.depth, event=event)
+    else:
+        S.async_dma_copy(target, source, count, strides.step, operands.depth, count, event=event)
+
+
 @S.prim_func
 def attention(
     query: S.ptr("fp32", "global"),
@@ -287,7 +299,13 @@ def attention(
     fill: S.fp32,
 ):
     """Each TEC has `scratch_size` elements of `scratch`."""
-    own = scratch + S.i64(S.get_local_id()) * scratch_size
+    if POOL > 0:
+        own = S.alloc((POOL,), "float32", scope="lsram")
+        block_of_keys = own + scratch_size
+        block_of_values = block_of_keys + block * operands.depth
+        events = S.alloc_events(2)
+    else:
+        own = scratch + S.i64(S.get_local_id()) * scratch_size
     state = own
     turned = own + 3 * NR
     result = turned + S.ceildiv(operands.depth, VL) * (VL * NR)
@@ -295,13 +313,22 @@ def attention(
     turned_mask = score + block * NR
     groups = S.ceildiv(results.queries, NR)
     first, last = own_share(results.batches * results.heads * groups)
-    # Blocks of (almost) equal size.
-    blocks = S.max(S.ceildiv(operands.keys, block), 1)
+    # Blocks of (almost) equal size; of no keys one, or none where they would be moved.
+    blocks = S.ceildiv(operands.keys, block)
+    if POOL == 0:
+        blocks = S.max(blocks, 1)
+    fewer, rest = operands.keys // S.max(blocks, 1), operands.keys % S.max(blocks, 1)
     for unit in range(first, last):
         q = unit % groups * NR
         head = unit // groups % results.heads
         batch = unit // groups // results.heads
         here = S.min(results.queries - q, NR)
+        keys_of_head = of_head(key, operands.key, batch, head)
+        values_of_head = of_head(value, operands.value, batch, head)
+        if POOL > 0:
+            if blocks > 0:
+                coming = S.ceildiv(operands.keys, blocks)
+                fetch_keys(events[0], block_of_keys, keys_of_head, S.i32(0), coming, operands)
         rows = of_head(query, operands.query, batch, head) + S.i64(q) * operands.query.row
         turn_queries(rows, operands.query.row, here, operands.depth, turned)
         for v in S.unroll(NV):
@@ -310,13 +337,11 @@ def attention(
         for d in range(S.ceildiv(results.channels, VL) * VL):
             for v in S.unroll(NV):
                 S.vstore(vector(0), result + (d * NR + v * VL))
-        keys_of_head = of_head(key, operands.key, batch, head)
-        values_of_head = of_head(value, operands.value, batch, head)
         mask_of_rows = of_head(mask, operands.mask, batch, head) + S.i64(q) * operands.mask.row
         k = S.i32(0)
         for b in range(blocks):
-            count = operands.keys // blocks
-            if b < operands.keys % blocks:
+            count = S.i32(fewer)
+            if b < rest:
                 count = count + 1
             if MASK != "none" and MASK_BY_QUERY:
                 turn_mask(
@@ -327,6 +352,19 @@ def attention(
                     count,
                     turned_mask,
                 )
+            values_of_block = values_of_head + S.i64(k) * operands.value.row
+            if POOL > 0:
+                S.wait_events(events[0])
+                channels = results.channels
+                S.async_dma_copy(
+                    block_of_values, values_of_block, channels, operands.value.row, count, channels, event=events[1]
+                )
+                keys_there, key_row, key_step = block_of_keys, operands.depth, count
+                values_there, value_row = block_of_values, channels
+            else:
+                values_there = values_of_block
+                keys_there = keys_of_head + S.i64(k) * operands.key.row
+                key_row, key_step, value_row = operands.key.row, operands.key.step, operands.value.row
             tiles = S.max(S.ceildiv(count, KEY_HEIGHTS[0]), 1)
             m = S.i32(0)
             for t in range(tiles):
@@ -337,8 +375,8 @@ def attention(
                     while m + KEY_HEIGHTS[h] <= end:
                         score_tile(
                             KEY_HEIGHTS[h],
-                            keys_of_head + S.i64(k + m) * operands.key.row,
-                            operands.key.row if KEY_UNIT else operands.key.step,
+                            keys_there + (S.i64(m) * key_row if KEY_UNIT else m),
+                            key_row if KEY_UNIT else key_step,
                             turned,
                             operands.depth,
                             score + m * NR,
@@ -347,6 +385,13 @@ def attention(
             exponentials(
                 score, count, mask_of_rows + k * operands.mask.step, operands.mask.step, turned_mask, fill, state
             )
+            if POOL > 0:
+                S.wait_events(events[1])
+                if b + 1 < blocks:
+                    coming = S.i32(fewer)
+                    if b + 1 < rest:
+                        coming = coming + 1
+                    fetch_keys(events[0], block_of_keys, keys_of_head, k + count, coming, operands)
             tiles = S.max(S.ceildiv(results.channels, CHANNEL_HEIGHTS[0]), 1)
             m = S.i32(0)
             for t in range(tiles):
@@ -357,8 +402,8 @@ def attention(
                     while m + CHANNEL_HEIGHTS[h] <= end:
                         value_tile(
                             CHANNEL_HEIGHTS[h],
-                            values_of_head + (S.i64(k) * operands.value.row + m),
-                            operands.value.row,
+                            values_there + m,
+                            value_row,
                             score,
                             count,
                             state + 2 * NR,
@@ -372,3 +417,5 @@ def attention(
                 S.vstore(vector(1), state + (NR + v * VL))
         target = of_head(out, results.strides, batch, head) + S.i64(q) * results.strides.row
         store_results(result, state + NR, here, results.channels, target, results.strides.row)
+    if POOL > 0:
+        S.free_events(events[0], events[1])

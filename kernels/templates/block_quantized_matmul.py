@@ -303,6 +303,7 @@ def digits_tile(
             finish_tile(height, tile, extras, out, row_offset, ldc, n + part * (NV * VL), left)
 
 
+# x, sums, codes, scale and zeros are those of the chunk's first block.
 @S.prim_func(is_inline=False)
 def few_rows_tile(
     height: S.meta_var,
@@ -320,9 +321,13 @@ def few_rows_tile(
     n: S.i32,
     columns: S.i32,
 ):
+    total = S.alloc_buffer((height * vectors,), f"float32x{VL}")
     acc = S.alloc_buffer((height * vectors,), f"float32x{VL}")
     word = S.alloc_buffer((vectors,), f"int32x{VL}")
-    for block in range(chunk.first, chunk.last):
+    for i in S.unroll(height):
+        for v in S.unroll(vectors):
+            total[i * vectors + v] = S.vload(chunk.totals + (i * PANEL_WIDTH + v * VL), lanes=VL)
+    for block in range(chunk.last - chunk.first):
         for i in S.unroll(height * vectors):
             acc[i] = vector(0)
         if PREFETCH > 0:
@@ -351,11 +356,14 @@ def few_rows_tile(
             zero = zero_of(zeros, at)
             for i in S.unroll(height):
                 centred = acc[i * vectors + v] - zero * S.vbcast(sums[S.i64(i) * chunk.blocks + block], lanes=VL)
-                add_product(factor, centred, chunk.totals + (i * PANEL_WIDTH + v * VL))
+                total[i * vectors + v] = S.fma(total[i * vectors + v], factor, centred)
     if chunk.last < chunk.blocks:
+        for i in S.unroll(height):
+            for v in S.unroll(vectors):
+                S.vstore(total[i * vectors + v], chunk.totals + (i * PANEL_WIDTH + v * VL))
         return
     for part in S.unroll(vectors // NV):
-        tile = tile_of(chunk, height, part)
+        tile = [total[i * vectors + part * NV + v] for i in range(height) for v in range(NV)]
         left = columns - part * (NV * VL)
         if left > 0:
             finish_tile(height, tile, extras, out, row_offset, ldc, n + part * (NV * VL), left)
@@ -487,11 +495,11 @@ def few_rows(rows, depth, blocks, columns, x, factors, scratch, codes, scale, ze
                                 few_rows_tile(
                                     FEW_HEIGHTS[t],
                                     FEW_VECTORS[t],
-                                    copies + m * row_size,
-                                    sums + m * blocks,
-                                    own_codes,
-                                    scale + at,
-                                    own_zeros,
+                                    copies + (m * row_size + begin * BLOCK),
+                                    sums + (m * blocks + begin),
+                                    own_codes + begin * (WORDS * PANEL_WIDTH),
+                                    scale + (at + begin * PANEL_WIDTH),
+                                    [z + begin * PANEL_WIDTH for z in own_zeros],
                                     chunk,
                                     extras,
                                     out,

@@ -29,6 +29,7 @@ pixels are outside. So there are no padded copies and no zero taps.
 from aipu import script as S
 from epilogue import finish_tile, prefetch_tile
 from gemm import (
+    LEFT_OVER,
     add_product,
     multiply_whole_blocks,
     pair_value,
@@ -37,6 +38,7 @@ from gemm import (
     row_value,
     step_lanes,
     steps_of,
+    takes_blocks,
 )
 from sharing import own_rows, own_work
 from spatial import Geometry, Groups, intervals, row_at, taps_of_axis
@@ -118,21 +120,26 @@ def multiply(low, high, acc, x, x_base, pixel_stride, w, w_base, count):
     wv = right_buffer()
     first = x + (x_base + low * pixel_stride)
     bases = row_bases(first, pixel_stride, high - low)
-    for t in range(
-        multiply_whole_blocks(acc, low, high, first, pixel_stride, w + w_base, count, X == ACC and PANEL == ACC)
-        if low < high
-        else 0,
-        steps_of(count),
-    ):
+    if low < high and takes_blocks(X == ACC and PANEL == ACC):
+        whole = multiply_whole_blocks(acc, low, high, first, pixel_stride, w + w_base, count)
+        for t in S.unroll(LEFT_OVER):
+            if whole + t < steps_of(count):
+                multiply_step(low, high, acc, bases, pixel_stride, w, w_base, wv, whole + t)
+    else:
+        for t in range(steps_of(count)):
+            multiply_step(low, high, acc, bases, pixel_stride, w, w_base, wv, t)
+
+
+def multiply_step(low, high, acc, bases, pixel_stride, w, w_base, wv, t):
+    for v in S.unroll(NV):
+        wv[v] = S.vload(w + (w_base + t * (NV * step_lanes()) + v * step_lanes()), lanes=step_lanes())
+    if PREFETCH > 0:
         for v in S.unroll(NV):
-            wv[v] = S.vload(w + (w_base + t * (NV * step_lanes()) + v * step_lanes()), lanes=step_lanes())
-        if PREFETCH > 0:
-            for v in S.unroll(NV):
-                S.prefetch(w + (w_base + (t + PREFETCH) * (NV * step_lanes()) + v * step_lanes()))
-        for i in S.unroll(low, high):
-            left = left_value(bases, i - low, pixel_stride, t)
-            for v in S.unroll(NV):
-                acc[i * NV + v] = add_product(acc[i * NV + v], left, wv[v])
+            S.prefetch(w + (w_base + (t + PREFETCH) * (NV * step_lanes()) + v * step_lanes()))
+    for i in S.unroll(low, high):
+        left = left_value(bases, i - low, pixel_stride, t)
+        for v in S.unroll(NV):
+            acc[i * NV + v] = add_product(acc[i * NV + v], left, wv[v])
 
 
 @S.prim_func(is_inline=False)

@@ -51,13 +51,6 @@ def row_value(bases, i, stride, at):
     return bases[i // ROWS_PER_BASE][S.i64(i % ROWS_PER_BASE) * stride + at]
 
 
-def rows_at_once(rows):
-    """How many rows' values are in registers beside all of the right operand's for a block of VL steps. Where these are
-    more than the tile leaves registers for (NV = 3), or few (1), all rows' are instead.
-    """
-    return min(rows, 4) if NV == 2 else rows
-
-
 def multiply_blocks(acc, low, high, a, stride, b, depth):
     """acc[i] += a[i - low, k] * b[k] for low <= i < high and whole blocks of VL k, of which each row's values are in
     one register. Returns how many k that are.
@@ -76,58 +69,120 @@ def multiply_pair_blocks(acc, low, high, a, stride, b, depth):
 
 def multiply_whole(acc, low, high, a, stride, b, whole, lanes, element):
     """`whole` values of each row, a multiple of `lanes`, which is a block's."""
-    # Of 64 bits, so that addresses are pointers that move on and not numbers that may wrap.
-    pairs = pairs_of_blocks(acc.shape[0], high - low)
-    if pairs > 0:
-        many = whole // (2 * pairs * lanes) * (2 * pairs * lanes)
-        for k in range(S.i64(0), many, 2 * pairs * lanes):
-            for pair in S.unroll(pairs):
-                multiply_two_blocks(acc, low, high, a, stride, b, k + pair * (2 * lanes), lanes, element)
-        k = many
-        if pairs > 1:
-            if k + 2 * lanes <= whole:
-                multiply_two_blocks(acc, low, high, a, stride, b, k, lanes, element)
-                k = k + 2 * lanes
-        if k < whole:
-            multiply_block(acc, low, high, a, stride, b, k, lanes, element)
-    else:
-        for k in range(S.i64(0), whole, lanes):
-            multiply_block(acc, low, high, a, stride, b, k, lanes, element)
-
-
-# Low tiles leave registers for two blocks of each row, which one instruction loads: of one block, what moves the
-# addresses on and counts would be more than a fifth of the loop together with the loads. Of the lowest it is that with
-# two blocks, so they take two such pairs; not at the ends of rows, whose other sums are in registers too: gcc would
-# copy some. kernels/README.md has the numbers.
-REGISTERS_OF_SUMS_AND_ROWS = 30
-LOW_TILE = 5
-
-
-def pairs_of_blocks(sums, rows):
-    """How many pairs of blocks a step of the loop takes; 0: it takes one block."""
-    if NV != 2 or sums + 2 * rows > REGISTERS_OF_SUMS_AND_ROWS:
-        return 0
-    return 2 if rows <= LOW_TILE and rows * NV == sums else 1
-
-
-def multiply_two_blocks(acc, low, high, a, stride, b, k, lanes, element):
-    """Two blocks as below, whose rows are all in registers."""
     height = high - low
-    rows = S.alloc_buffer((2 * height,), f"{element}x{lanes}")
+    blocks = blocks_at_once(acc.shape[0], height)
+    right = b
+    # Of 64 bits, so that addresses are pointers that move on and not numbers that may wrap.
+    if blocks == 0:
+        for k in range(S.i64(0), whole, lanes):
+            right = multiply_tall(acc, low, height, a + k, stride, right, lanes, element)
+    else:
+        many = whole // (blocks * lanes) * (blocks * lanes)
+        if height <= LOWEST_TILE:
+            first = a
+            second = a + S.i64(height - 1) * stride
+            end = a + many
+            while first < end:
+                rows = S.alloc_buffer((height * blocks,), f"{element}x{lanes}")
+                first = load_blocks(rows, 0, blocks, first, lanes, height == 1)
+                if height > 1:
+                    second = load_blocks(rows, blocks, blocks, second, lanes, False)
+                right = multiply_rows(acc, low, height, rows, blocks, right, lanes, element)
+        else:
+            for k in range(S.i64(0), many, blocks * lanes):
+                right = multiply_low(acc, low, height, a + k, stride, blocks, right, lanes, element)
+        k = many
+        for shift in S.unroll(1, 4):
+            fewer = blocks >> shift
+            if fewer > 0:
+                if k + fewer * lanes <= whole:
+                    right = multiply_low(acc, low, height, a + k, stride, fewer, right, lanes, element)
+                    k = k + fewer * lanes
+
+
+# Those of sums, of the rows' values and of four vectors of the right operand, which one instruction loads. It takes
+# four that are neighbours, which the compiler does not find where fewer are left over.
+REGISTERS_OF_A_LOOP = 30
+PARTS = 4
+# Rows with an address of their own, by which the loop ends: so few that counting would be too much of it.
+LOWEST_TILE = 2
+
+
+def blocks_at_once(sums, rows):
+    """How many blocks of VL steps a step of the loop takes, the more the less often addresses move on; 0: not even one
+    of each row fits the registers. kernels/README.md has the numbers.
+    """
+    counts = [8, 4, 2, 1] if rows == 1 else [4, 2, 1]
+    if NV == 3:
+        counts = counts[1:]
+    fitting = [blocks for blocks in counts if sums + blocks * rows + PARTS <= REGISTERS_OF_A_LOOP]
+    return fitting[0] if len(fitting) > 0 else 0
+
+
+def load_blocks(rows, at, blocks, pointer, lanes, by_parts):
+    """rows[at], ... = the blocks of a row. Returns where the row goes on."""
+    if by_parts:
+        for first in S.unroll(0, blocks, PARTS):
+            for part in S.unroll(PARTS):
+                rows[at + first + part] = S.vload_part(pointer, index=part, count=PARTS, lanes=lanes)
+            pointer = pointer + PARTS * lanes
+        return pointer
+    for block in S.unroll(blocks):
+        rows[at + block] = S.vload(pointer + block * lanes, lanes=lanes)
+    return pointer + blocks * lanes
+
+
+def multiply_low(acc, low, height, a, stride, blocks, right, lanes, element):
+    """As many blocks of each row, all in registers. Returns where the right operand goes on."""
+    rows = S.alloc_buffer((height * blocks,), f"{element}x{lanes}")
     for i in S.unroll(height):
-        for half in S.unroll(2):
-            rows[2 * i + half] = S.vload(a + (S.i64(i) * stride + k + half * lanes), lanes=lanes)
-    right = S.alloc_buffer((NV,), f"{element}x{lanes}")
-    for step in S.unroll(2 * VL):
-        for v in S.unroll(NV):
-            right[v] = S.vload(b + (k * (NV * VL) + (step * NV + v) * lanes), lanes=lanes)
-        for place in S.unroll(height * NV):
-            # In the order in which gcc 12 copies no sums from register to register.
-            by_rows = height <= LOW_TILE and height * NV == acc.shape[0]
-            i = place // NV if by_rows else place % height
-            v = place % NV if by_rows else place // height
-            at = (low + i) * NV + v
-            acc[at] = multiply_element(acc[at], rows[2 * i + step // VL], step % VL, right[v], lanes)
+        load_blocks(rows, i * blocks, blocks, a + S.i64(i) * stride, lanes, False)
+    return multiply_rows(acc, low, height, rows, blocks, right, lanes, element)
+
+
+def multiply_rows(acc, low, height, rows, blocks, right, lanes, element):
+    """The same of rows that are in registers."""
+    parts = S.alloc_buffer((PARTS,), f"{element}x{lanes}")
+    for first in S.unroll(0, blocks * VL * NV, PARTS):
+        for part in S.unroll(PARTS):
+            parts[part] = S.vload_part(right, index=part, count=PARTS, lanes=lanes)
+        right = right + PARTS * lanes
+        for i in S.unroll(height):
+            for part in S.unroll(PARTS):
+                step = (first + part) // NV
+                at = (low + i) * NV + (first + part) % NV
+                row = rows[i * blocks + step // VL]
+                acc[at] = multiply_element(acc[at], row, step % VL, parts[part], lanes)
+    return right
+
+
+def multiply_tall(acc, low, height, a, stride, right, lanes, element):
+    """A block of each row, of which only a few are in registers beside the right operand's of the block."""
+    # With three vectors all rows are, beside those of a step.
+    steps = VL if NV == 2 else 1
+    at_once = min(height, REGISTERS_OF_A_LOOP - acc.shape[0] - steps * NV) if NV == 2 else height
+    rows = S.alloc_buffer((at_once,), f"{element}x{lanes}")
+    vectors = S.alloc_buffer((steps * NV,), f"{element}x{lanes}")
+    for first in S.unroll(VL // steps):
+        if NV == 2:
+            for v in S.unroll(steps * NV):
+                vectors[v] = S.vload_part(right, index=v % PARTS, count=PARTS, lanes=lanes)
+                if v % PARTS == PARTS - 1:
+                    right = right + PARTS * lanes
+        else:
+            for v in S.unroll(NV):
+                vectors[v] = S.vload(right + (first * NV + v) * lanes, lanes=lanes)
+        for group in S.unroll((height + at_once - 1) // at_once):
+            count = min(at_once, height - group * at_once)
+            if first == 0:
+                for i in S.unroll(count):
+                    rows[i] = S.vload(a + S.i64(group * at_once + i) * stride, lanes=lanes)
+            for j in S.unroll(steps):
+                for i in S.unroll(count):
+                    for v in S.unroll(NV):
+                        at = (low + group * at_once + i) * NV + v
+                        acc[at] = multiply_element(acc[at], rows[i], first * steps + j, vectors[j * NV + v], lanes)
+    return right if NV == 2 else right + VL * NV * lanes
 
 
 def multiply_element(acc, row, at, right, lanes):
@@ -138,34 +193,20 @@ def multiply_element(acc, row, at, right, lanes):
     return multiply_add_vectors(acc, S.vreplic(row, at), right)
 
 
-def multiply_block(acc, low, high, a, stride, b, k, lanes, element):
-    """VL steps, of which each row has `lanes` values from k on: one for each step, pairs, or four bytes."""
-    at_once = rows_at_once(high - low)
-    ahead = VL if at_once < high - low else 1
-    right = S.alloc_buffer((ahead * NV,), f"{element}x{lanes}")
-    rows = S.alloc_buffer((at_once,), f"{element}x{lanes}")
-    for first in S.unroll(VL // ahead):
-        for v in S.unroll(ahead * NV):
-            right[v] = S.vload(b + (k * (NV * VL) + (first * ahead * NV + v) * lanes), lanes=lanes)
-        for group in S.unroll((high - low + at_once - 1) // at_once):
-            count = min(at_once, high - low - group * at_once)
-            if first == 0:
-                for i in S.unroll(count):
-                    rows[i] = S.vload(a + (S.i64(group * at_once + i) * stride + S.i64(k)), lanes=lanes)
-            for j in S.unroll(ahead):
-                for i in S.unroll(count):
-                    for v in S.unroll(NV):
-                        at = (low + group * at_once + i) * NV + v
-                        acc[at] = multiply_element(acc[at], rows[i], first * ahead + j, right[j * NV + v], lanes)
+def takes_blocks(same_types):
+    """Whether products take elements of registers."""
+    return BY_ELEMENT and (same_types or (PAIRS and PAIRS_TO_ODD))
 
 
-def multiply_whole_blocks(acc, low, high, a, stride, b, depth, same_types):
-    """What of a product can take elements of registers. Returns how many steps that are."""
-    if BY_ELEMENT and PAIRS and PAIRS_TO_ODD:
+def multiply_whole_blocks(acc, low, high, a, stride, b, depth):
+    """What of a product takes blocks. Returns how many steps that are."""
+    if PAIRS:
         return multiply_pair_blocks(acc, low, high, a, stride, b, depth)
-    if BY_ELEMENT and same_types:
-        return multiply_blocks(acc, low, high, a, stride, b, depth)
-    return 0
+    return multiply_blocks(acc, low, high, a, stride, b, depth)
+
+
+# What is left behind whole blocks: fewer steps than a block's, and no loop.
+LEFT_OVER = VL - 1
 
 
 # Of a panel; see where they do.
@@ -211,6 +252,27 @@ class Ahead:
     step: S.i64
 
 
+def multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, k, ahead):
+    for v in S.unroll(NV):
+        bv[v] = S.vload(b + (k * (NV * step_lanes()) + v * step_lanes()), lanes=step_lanes())
+    if PREFETCH > 0:
+        for v in S.unroll(NV):
+            S.prefetch(b + ((k + PREFETCH) * (NV * step_lanes()) + v * step_lanes()))
+        # Tiles of three vectors of pairs have no register left for the address. A row alone reads memory in order, and
+        # waits for that alone.
+        if height > 1 and not (PAIRS and NV > 2):
+            S.prefetch(ahead.data + S.i64(k) * ahead.step, level=2)
+    for i in S.unroll(height):
+        if PAIRS:
+            left = pair_value(bases, i, lda, S.i64(k))
+        else:
+            left = S.cast(row_value(bases, i, lda, S.i64(k) if UNIT_DEPTH else S.i64(k) * a_step), ACC)
+        if A_ZERO:
+            left = left - S.cast(a_zero, ACC)
+        for v in S.unroll(NV):
+            acc[i * NV + v] = add_product(acc[i * NV + v], left, bv[v])
+
+
 @S.prim_func(is_inline=False)
 def gemm_tile(
     height: S.meta_var,
@@ -234,30 +296,14 @@ def gemm_tile(
         acc[i] = S.cast(0, f"{ACC}x{VL}")
     prefetch_tile(height, extras, row_offset, ldc, n)
     bases = row_bases(a, lda, height)
-    for k in range(
-        multiply_whole_blocks(acc, 0, height, a, lda, b, depth, A == ACC and PANEL == ACC)
-        if UNIT_DEPTH and not A_ZERO
-        else 0,
-        steps_of(depth),
-    ):
-        for v in S.unroll(NV):
-            bv[v] = S.vload(b + (k * (NV * step_lanes()) + v * step_lanes()), lanes=step_lanes())
-        if PREFETCH > 0:
-            for v in S.unroll(NV):
-                S.prefetch(b + ((k + PREFETCH) * (NV * step_lanes()) + v * step_lanes()))
-            # Tiles of three vectors of pairs have no register left for the address. A row alone reads memory in order,
-            # and waits for that alone.
-            if height > 1 and not (PAIRS and NV > 2):
-                S.prefetch(ahead.data + S.i64(k) * ahead.step, level=2)
-        for i in S.unroll(height):
-            if PAIRS:
-                left = pair_value(bases, i, lda, S.i64(k))
-            else:
-                left = S.cast(row_value(bases, i, lda, S.i64(k) if UNIT_DEPTH else S.i64(k) * a_step), ACC)
-            if A_ZERO:
-                left = left - S.cast(a_zero, ACC)
-            for v in S.unroll(NV):
-                acc[i * NV + v] = add_product(acc[i * NV + v], left, bv[v])
+    if UNIT_DEPTH and not A_ZERO and takes_blocks(A == ACC and PANEL == ACC):
+        whole = multiply_whole_blocks(acc, 0, height, a, lda, b, depth)
+        for k in S.unroll(LEFT_OVER):
+            if whole + k < steps_of(depth):
+                multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, whole + k, ahead)
+    else:
+        for k in range(steps_of(depth)):
+            multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, k, ahead)
     finish_tile(height, acc, extras, out, row_offset, ldc, n, columns)
 
 

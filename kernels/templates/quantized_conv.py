@@ -30,7 +30,7 @@ zero weights, so the plugin makes sure that something follows.
 
 from aipu import script as S
 from epilogue import finish_tile
-from gemm import FEWEST_TILES_THAT_FETCH, ROWS_PER_BASE, multiply_whole, row_bases
+from gemm import FEWEST_TILES_THAT_FETCH, LEFT_OVER, ROWS_PER_BASE, multiply_whole, row_bases
 from sharing import own_share
 from spatial import Geometry, Groups, row_at
 
@@ -46,30 +46,40 @@ def multiply(first, last, acc, way):
     stride = S.i64(pixel_stride)
     a = x + (x_base + first * pixel_stride)
     bases = row_bases(a, stride, last - first)
-    for t in range(multiply_fours(acc, first, last, a, stride, w + w_base, steps) if BY_ELEMENT else 0, steps):
-        wv = [S.vload(w + (w_base + t * STEP + v * (DEPTH * VL)), lanes=DEPTH * VL) for v in range(NV)]
-        if PREFETCH > 0:
-            for v in S.unroll(NV):
-                S.prefetch(w + (w_base + (t + PREFETCH) * STEP + v * (DEPTH * VL)))
-            # Where edges are, no register is left for the address.
-            if not EDGES:
-                S.prefetch(ahead + S.i64(t) * ahead_step, level=2)
-        for i in S.unroll(first, last):
-            word = (
-                bases[(i - first) // ROWS_PER_BASE] + (S.i64((i - first) % ROWS_PER_BASE) * stride + t * DEPTH)
-            ).as_ptr("i32")
-            words = S.vbcast(word[0], lanes=VL)
-            left = S.reinterpret(words, f"{LEFT}x{DEPTH * VL}")
-            if FLIP:
-                # The highest bit of each byte; of the vector, as the C compiler would take the word apart.
-                left = left ^ S.cast(128, LEFT)
-            for v in S.unroll(NV):
-                if BY_ELEMENT:
-                    acc[i * NV + v] = S.vsdot(acc[i * NV + v], wv[v], left)
-                elif DEPTH == 4:
-                    acc[i * NV + v] = S.vqdpa(acc[i * NV + v], left, wv[v])
-                else:
-                    acc[i * NV + v] = S.vdpa(acc[i * NV + v], left, wv[v], wrap=True)
+    if BY_ELEMENT:
+        whole = multiply_fours(acc, first, last, a, stride, w + w_base, steps)
+        for t in S.unroll(LEFT_OVER):
+            if whole + t < steps:
+                multiply_step(first, last, acc, bases, stride, w, w_base, ahead, ahead_step, whole + t)
+    else:
+        for t in range(steps):
+            multiply_step(first, last, acc, bases, stride, w, w_base, ahead, ahead_step, t)
+
+
+def multiply_step(first, last, acc, bases, stride, w, w_base, ahead, ahead_step, t):
+    wv = [S.vload(w + (w_base + t * STEP + v * (DEPTH * VL)), lanes=DEPTH * VL) for v in range(NV)]
+    if PREFETCH > 0:
+        for v in S.unroll(NV):
+            S.prefetch(w + (w_base + (t + PREFETCH) * STEP + v * (DEPTH * VL)))
+        # Where edges are, no register is left for the address.
+        if not EDGES:
+            S.prefetch(ahead + S.i64(t) * ahead_step, level=2)
+    for i in S.unroll(first, last):
+        word = (
+            bases[(i - first) // ROWS_PER_BASE] + (S.i64((i - first) % ROWS_PER_BASE) * stride + t * DEPTH)
+        ).as_ptr("i32")
+        words = S.vbcast(word[0], lanes=VL)
+        left = S.reinterpret(words, f"{LEFT}x{DEPTH * VL}")
+        if FLIP:
+            # The highest bit of each byte; of the vector, as the C compiler would take the word apart.
+            left = left ^ S.cast(128, LEFT)
+        for v in S.unroll(NV):
+            if BY_ELEMENT:
+                acc[i * NV + v] = S.vsdot(acc[i * NV + v], wv[v], left)
+            elif DEPTH == 4:
+                acc[i * NV + v] = S.vqdpa(acc[i * NV + v], left, wv[v])
+            else:
+                acc[i * NV + v] = S.vdpa(acc[i * NV + v], left, wv[v], wrap=True)
 
 
 def multiply_fours(acc, first, last, a, stride, w, steps):

@@ -1,9 +1,11 @@
 """Results that an order of the data decides: NonMaxSuppression and Unique, each with the op that counts its result.
 
-One TEC does the work: every step depends on the one before.
+Every step depends on the one before, so one TEC does the work of a batch and class of boxes, or of a Unique. Boxes are
+suppressed once: what counts them hands on which are kept.
 """
 
 from aipu import script as S
+from sharing import own_share
 
 
 def corner(boxes, k, axis, end):
@@ -103,80 +105,106 @@ def non_max_suppression(
     limits: limit_types,
     iou: iou_types,
     least: least_types,
-    out: S.ptr("i64", "global"),
-    heap: S.ptr("i32", "global"),
-    kept: S.ptr("i32", "global"),
-    corners: S.ptr(ACC, "global"),
+    all_kept: S.ptr("i32", "global"),
+    heaps: S.ptr("i32", "global"),
+    all_corners: S.ptr(ACC, "global"),
     batches: S.i32,
     classes: S.i32,
     boxes_count: S.i32,
     room: S.i32,
 ):
-    """out[n] = (batch, class, box) of the n-th box that is kept, or, with COUNT, out[0] = how many there are.
+    """all_kept[batch][class]: how many boxes are kept, then these, the highest score first, in `room` elements.
 
-    heap and kept are workspace of one element per box, corners of five.
+    heaps and all_corners are workspace of one element and of five per box and TEC.
     """
-    if S.get_local_id() == 0:
-        limit = S.i32(0)
-        if HAS_LIMIT:
-            limit = S.i32(S.max(S.min(S.i64(limits[0][0]), S.i64(boxes_count)), S.i64(0)))
-        threshold = S.cast(0, ACC)
-        if HAS_IOU:
-            threshold = S.cast(iou[0][0], ACC)
-        total = S.i32(0)
-        for pair in range(batches * classes):
-            boxes = all_boxes + pair // classes * boxes_count * 4
-            scores = all_scores + pair * boxes_count
-            size = S.i32(0)
-            if limit > 0:
-                passed = S.i32(0)
-                if VECTORS and HAS_LEAST:
-                    # Few are worth a look: VL at a time.
-                    bound = S.vbcast(S.cast(least[0][0], ACC), lanes=VL)
-                    for first in range(0, boxes_count // VL * VL, VL):
-                        if S.vany(S.vload(scores + first, lanes=VL) > bound):
-                            for k in range(first, first + VL):
-                                if scores[k] > S.cast(least[0][0], ACC):
-                                    heap[size] = k
-                                    size = size + 1
-                    passed = boxes_count // VL * VL
-                for k in range(passed, boxes_count):
-                    taken = True
-                    if HAS_LEAST:
-                        taken = S.cast(scores[k], ACC) > S.cast(least[0][0], ACC)
-                    if taken:
-                        heap[size] = k
-                        size = size + 1
-            for k in range(size // 2):
-                sift_down(heap, scores, size // 2 - 1 - k, size)
-            chosen = S.i32(0)
-            while size > 0 and chosen < limit:
-                best = heap[0]
-                size = size - 1
-                heap[0] = heap[size]
-                sift_down(heap, scores, 0, size)
-                free = True
+    heap = heaps + S.i64(S.get_local_id()) * boxes_count
+    corners = all_corners + S.i64(S.get_local_id()) * (5 * boxes_count)
+    limit = S.i32(0)
+    if HAS_LIMIT:
+        limit = S.i32(S.max(S.min(S.i64(limits[0][0]), S.i64(boxes_count)), S.i64(0)))
+    threshold = S.cast(0, ACC)
+    if HAS_IOU:
+        threshold = S.cast(iou[0][0], ACC)
+    first_pair, last_pair = own_share(batches * classes)
+    for pair in range(first_pair, last_pair):
+        boxes = all_boxes + S.i64(pair // classes) * (boxes_count * 4)
+        scores = all_scores + S.i64(pair) * boxes_count
+        kept = all_kept + S.i64(pair) * room
+        size = S.i32(0)
+        if limit > 0:
+            passed = S.i32(0)
+            if VECTORS and HAS_LEAST:
+                # Few are worth a look: VL at a time.
+                bound = S.vbcast(S.cast(least[0][0], ACC), lanes=VL)
+                for first in range(0, boxes_count // VL * VL, VL):
+                    if S.vany(S.vload(scores + first, lanes=VL) > bound):
+                        for k in range(first, first + VL):
+                            if scores[k] > S.cast(least[0][0], ACC):
+                                heap[size] = k
+                                size = size + 1
+                passed = boxes_count // VL * VL
+            for k in range(passed, boxes_count):
+                taken = True
+                if HAS_LEAST:
+                    taken = S.cast(scores[k], ACC) > S.cast(least[0][0], ACC)
+                if taken:
+                    heap[size] = k
+                    size = size + 1
+        for k in range(size // 2):
+            sift_down(heap, scores, size // 2 - 1 - k, size)
+        chosen = S.i32(0)
+        while size > 0 and chosen < limit:
+            best = heap[0]
+            size = size - 1
+            heap[0] = heap[size]
+            sift_down(heap, scores, 0, size)
+            free = True
+            if VECTORS:
+                free = not is_suppressed(corners, boxes_count, chosen, boxes, best, threshold)
+            else:
+                k = S.i32(0)
+                while free and k < chosen:
+                    if suppresses(boxes, best, kept[k + 1], threshold):
+                        free = False
+                    k = k + 1
+            if free:
                 if VECTORS:
-                    free = not is_suppressed(corners, boxes_count, chosen, boxes, best, threshold)
-                else:
-                    k = S.i32(0)
-                    while free and k < chosen:
-                        if suppresses(boxes, best, kept[k], threshold):
-                            free = False
-                        k = k + 1
-                if free:
-                    kept[chosen] = best
-                    if VECTORS:
-                        keep_box(corners, boxes_count, chosen, boxes, best)
-                    chosen = chosen + 1
-                    if not COUNT:
-                        if total < room:
-                            out[total * 3] = S.i64(pair // classes)
-                            out[total * 3 + 1] = S.i64(pair % classes)
-                            out[total * 3 + 2] = S.i64(best)
-                    total = total + 1
-        if COUNT:
-            out[0] = S.i64(total)
+                    keep_box(corners, boxes_count, chosen, boxes, best)
+                chosen = chosen + 1
+                kept[chosen] = best
+        kept[0] = chosen
+
+
+@S.prim_func
+def count_kept(kept: S.ptr("i32", "global"), out: S.ptr("i64", "global"), pairs: S.i32, room: S.i32):
+    """out[0] = how many boxes are kept in all."""
+    if S.get_local_id() == 0:
+        total = S.i64(0)
+        for pair in range(pairs):
+            total = total + S.i64(kept[S.i64(pair) * room])
+        out[0] = total
+
+
+@S.prim_func
+def list_kept(
+    all_kept: S.ptr("i32", "global"),
+    out: S.ptr("i64", "global"),
+    pairs: S.i32,
+    classes: S.i32,
+    room: S.i32,
+    rows: S.i32,
+):
+    """out[n] = (batch, class, box) of the n-th box that is kept, of `rows`."""
+    if S.get_local_id() == 0:
+        row = S.i32(0)
+        for pair in range(pairs):
+            kept = all_kept + S.i64(pair) * room
+            for k in range(S.min(kept[0], S.min(room - 1, rows - row))):
+                at = S.i64(row) * 3
+                out[at] = S.i64(pair // classes)
+                out[at + 1] = S.i64(pair % classes)
+                out[at + 2] = S.i64(kept[k + 1])
+                row = row + 1
 
 
 def compare(x, a, b, outer, extent, inner):

@@ -28,7 +28,6 @@ Parameters bound by kernels/parts/staged_product.cpp:
   LINES_APART  units are alike, windows are planes, and channels of a block are whole vectors: the depth goes
                line by line
   SKIPS, TOP, BOTTOM  whether lines of the border are left out, and how many there are above and below
-  TEXTS        register tiles that differ
   STRIDE, DILATION  of pixels and taps within a tile, in columns of pixels; with TAPS = 1 both are 1, as the pitch of
                pixels says the rest
   MASKED       the depth of a block may end within a vector, and what follows is not multiplied by 0
@@ -48,7 +47,19 @@ Weights are packed [group][panel][block][vector][tile of columns][step][TAPS][CO
 from aipu import script as S
 from sharing import balanced
 from spatial import Geometry, Groups
-from staged_tiles import BYTES, DEPTH, NEXT_ROW, STEP, TILES, Place, Way, add_tiles, store_tiles, whole_tiles
+from staged_tiles import (
+    BYTES,
+    DEPTH,
+    STEP,
+    TILES,
+    Place,
+    Way,
+    add_tiles,
+    borders_of,
+    number_of_shape,
+    store_tiles,
+    whole_tiles,
+)
 from staging import close_stage, open_stage
 
 # Of an operand that is the same for all results, and of a column of another one, in local memory.
@@ -138,17 +149,17 @@ def place_of_extra(e, memory, panel_columns, capacity):
     return (full + OUT_BUFFERS * bytes_of_full(e) * capacity).as_ptr(EXTRA_TYPES[e])
 
 
-def move(event, leaves, local, pitch, memory, ldc, columns, rows, pixels, row_pitch):
-    """Starts bringing a unit's elements of an operand in, or its results out: `rows` rows of `pixels` pixels."""
-    if row_pitch == pixels * ldc:
-        pixels = pixels * rows
-        rows = S.i32(1)
-    for row in range(rows):
+def move(event, leaves, local, pitch, memory, ldc, columns, pixels, row_pitch):
+    """Starts bringing a unit's elements of an operand in, or its results out: `pixels` pixels of each row."""
+    # Whole rows follow each other.
+    copies = S.meta_var(1 if IS_ROW else ROWS)
+    count = pixels * (ROWS // copies)
+    for row in S.unroll(1) if copies == 1 else range(copies):
         near, far = local + row * pixels * pitch, memory + row * row_pitch
         if leaves:
-            bring(event, far, near, columns, pitch, pixels, ldc)
+            bring(event, far, near, columns, pitch, count, ldc)
         else:
-            bring(event, near, far, columns, ldc, pixels, pitch)
+            bring(event, near, far, columns, ldc, count, pitch)
 
 
 def extras_at(operands, offset):
@@ -156,33 +167,27 @@ def extras_at(operands, offset):
     return [operands[e] + offset if is_full(e) else operands[e] for e in range(N_EXTRA)]
 
 
-def tiles_of_run(
-    height,
-    split,
-    left,
-    end,
-    count,
-    at,
-    tiles,
-    x,
-    w,
-    sums,
-    tile_pitch,
-    way: Way,
-    block,
-    start,
-    scale,
-    place: Place,
-    operands,
-    results,
+def tiles_of_shape(
+    k, shape, tiles, x, w, sums, tile_pitch, way: Way, block, start, scale, place: Place, operands, results
 ):
-    """`count` register tiles from pixel `at` of a unit on, of a part of the columns of a block."""
     if WHOLE:
-        own = extras_at(operands, at * place.pitch)
-        target = results + at * place.pitch
-        whole_tiles(height, split, left, end, count, x, w, sums, way, start, scale, place, own, target)
+        whole_tiles(shape, RUNS[k][2], x, w, sums, way, start, scale, place, operands, results)
     else:
-        add_tiles(height, split, left, end, count, tiles, x, w, sums + at * VL, tile_pitch, way, block)
+        add_tiles(shape, RUNS[k][2], tiles, x, w, sums + RUNS[k][3] * VL, tile_pitch, way, block)
+
+
+def tiles_of_run(
+    k, is_edge, tiles, x, w, sums, tile_pitch, way: Way, block, start, scale, place: Place, operands, results
+):
+    """The register tiles of run k, of a part of the columns of a block."""
+    shapes = S.meta_var([number_of_shape(RUNS[k], border) for border in borders_of(RUNS[k])])
+    own, inner = S.meta_var(shapes[0]), S.meta_var(shapes[-1])
+    if own == inner:
+        tiles_of_shape(k, own, tiles, x, w, sums, tile_pitch, way, block, start, scale, place, operands, results)
+    elif is_edge:
+        tiles_of_shape(k, own, tiles, x, w, sums, tile_pitch, way, block, start, scale, place, operands, results)
+    else:
+        tiles_of_shape(k, inner, tiles, x, w, sums, tile_pitch, way, block, start, scale, place, operands, results)
 
 
 def line_turn(steps):
@@ -193,7 +198,7 @@ def line_turn(steps):
 @S.record
 class Walk:
     """Through a block, as Way: of its `channels` channels; its weights under a tile; lines of pixels are `of_line`
-    long, rows of results `line_pitch` apart, and `line_steps` of the steps are of a line.
+    long, rows of results `line_pitch` apart, and `line_steps` of the steps and `line_weights` of a line.
     """
 
     channels: S.i32
@@ -205,6 +210,7 @@ class Walk:
     line_pitch: S.i32
     of_line: S.i32
     line_steps: S.i32
+    line_weights: S.i32
     turn: S.i32
 
 
@@ -224,6 +230,7 @@ def walk_through(channels, span, geometry: Geometry, blocks: Blocks):
         geometry.height.stride * of_line,
         of_line,
         channels // DEPTH if LINES_APART else 0,
+        channels // DEPTH * STEP if LINES_APART else 0,
         line_turn(channels // DEPTH) if LINES_APART else 0,
     )
 
@@ -235,8 +242,10 @@ def row_keys():
     return [RUNS[k][3] // RUN_PIXELS * 2 + (1 if RUNS[k][1] > 0 else 0) for k in range(len(RUNS))]
 
 
-def is_key(key):
-    return any([key == other for other in row_keys()])
+def places_of_runs(pixel_pitch, line_pitch):
+    """Of their first columns of pixels in a unit's."""
+    firsts = [RUNS[k][3] for k in range(len(RUNS))]
+    return [row_keys()[k] // 2 * line_pitch + firsts[k] % RUN_PIXELS * pixel_pitch for k in range(len(RUNS))]
 
 
 def has_border(key, side):
@@ -286,6 +295,7 @@ def staged_product(
     behind_outs = outs + OUT_BUFFERS * blocks.out_capacity
     done = S.i32(0)  # units whose results are on their way
     # What is added and multiplied per column of a panel.
+    places_of_results = [RUNS[k][3] * panel_columns for k in range(len(RUNS))]
     own_start = [behind_outs.as_ptr(SUM) for _ in start]
     own_scale = [behind_outs.as_ptr("float32") + len(start) * panel_columns for _ in scale]
     constants_of = S.i32(-1)
@@ -298,24 +308,30 @@ def staged_product(
         if extra_modes[e] == "scalar":
             own_extras[e][0] = extras[e][0]
 
-    # Of the unit whose operands come.
+    last_block, last_part = blocks.count - 1, blocks.parts - 1
     total = (last - first) * blocks.count * blocks.parts
-    # The unit that comes next: its panel, its row of results, also as one of an image, and its segment. It moves on
-    # without a division.
+    # The unit whose operands come: its panel, its row of results, also as one of an image, and its segment. It moves on
+    # without a division, from the one before the first.
     unit_panel, number, unit_segment = S.i32(0), S.i32(0), S.i32(0)
     row_image, row_depth, row_height = S.i32(0), S.i32(0), S.i32(0)
+    image_line = width.image * geometry.channels
+    plane_pitch = geometry.height.image * image_line
+    image_pitch, next_plane = geometry.depth.image * plane_pitch, geometry.depth.stride * plane_pitch
+    next_rows = ROWS * geometry.height.stride * image_line
+    row_at = S.i32(0)  # in x
     if first < last:
         unit_panel = first // (rows * segments)
         number = (first - unit_panel * rows * segments) // segments
-        unit_segment = first - (unit_panel * rows + number) * segments
+        unit_segment = first - (unit_panel * rows + number) * segments - 1
         heights = geometry.height.result // ROWS
         row_height = number % heights * ROWS
         row_depth = number // heights % geometry.depth.result
         row_image = number // (heights * geometry.depth.result)
+        row_at = row_image * image_pitch + row_depth * next_plane + row_height // ROWS * next_rows
     image_at = S.i32(0)
     span = S.i32(0)
     pixels = S.i32(0)
-    panel = S.i32(0)
+    panel = S.i32(-1)
     row_offset = S.i32(0)
     n = S.i32(0)
     columns = S.i32(0)
@@ -323,8 +339,8 @@ def staged_product(
     low = S.i32(0)
     lower = S.i32(0)
     higher = S.i32(0)
-    block = S.i32(0)
-    part = S.i32(0)
+    block = S.i32(last_block)
+    part = S.i32(last_part)
     # Of two buffers the one that was filled last, and the one after it, as places in memory; and so with events.
     x_at, w_at, extra_at, result_at = S.i32(blocks.x_capacity), S.i32(0), S.i32(0), S.i32(0)
     if W_BUFFERS > 1:
@@ -335,7 +351,10 @@ def staged_product(
     next_weights = S.i32(0)
     cut = S.i32(-1)
     row_pitch = width.result * ldc
+    results_of_rows, results_of_segment = ROWS * row_pitch, segment * ldc
+    pixels_of_segment = segment * width.stride * geometry.channels
     group = S.i32(0)
+    group_at = S.i32(0)
     alike = S.meta_var(len(RUNS) > 0)
     if alike:
         pixels = S.i32(segment)
@@ -345,6 +364,11 @@ def staged_product(
     last_walk = walk_through(last_channels, span, geometry, blocks)
     panel_weights = ((blocks.count - 1) * walk.weights + last_walk.weights) * tiles_of_panel
     part_weights, last_part_weights = walk.weights * tiles_of_part, last_walk.weights * tiles_of_part
+    part_sums = tiles_of_part * tile_pitch
+    places = places_of_runs(walk.pixel_pitch, walk.line_pitch) if EVEN else []
+    # Of the runs by their keys: how many lines of the border none of a tile's pixels takes above, and those they take.
+    skipped_lines = S.alloc_buffer((2 * ROWS,), "int32")
+    taken_lines = S.alloc_buffer((2 * ROWS,), "int32")
     # Of the lines under a unit's last row those below the image, less what its first row is further down than row 0.
     below_first = BOTTOM - (geometry.height.result - ROWS) * geometry.height.stride
     for step in range(total + 1):
@@ -354,65 +378,79 @@ def staged_product(
         own_x, own_w, own_event = S.i32(x_at), S.i32(w_at), S.i32(coming)
         own_block = S.i32(block)
         own_part = S.i32(part)
-        own_segment, own_height = S.i32(unit_segment), S.i32(row_height)
+        own_segment = S.i32(unit_segment)
+        own_skipped = [S.i32(skipped_lines[key]) if has_border(key, 6) else 0 for key in range(2 * ROWS)]
+        own_taken = [
+            S.i32(taken_lines[key]) if has_border(key, 6) or has_border(key, 7) else 0 for key in range(2 * ROWS)
+        ]
         is_late = S.i32(0)
         if step < total:
             coming = (stage[0] + stage[1]) - coming
-            if step > 0:
+            is_new = False
+            if not WHOLE:
+                part = part + 1
+            if WHOLE or part == blocks.parts:
+                part = S.i32(0)
                 if not WHOLE:
-                    part = part + 1
-                if WHOLE or part == blocks.parts:
-                    part = S.i32(0)
-                    if not WHOLE:
-                        block = block + 1
-                    if WHOLE or block == blocks.count:
-                        block = S.i32(0)
-                        unit_segment = unit_segment + 1
-                        if unit_segment == segments:
-                            unit_segment = S.i32(0)
-                            number = number + 1
-                            row_height = row_height + ROWS
-                            if row_height == geometry.height.result:
-                                row_height = S.i32(0)
-                                row_depth = row_depth + 1
-                                if row_depth == geometry.depth.result:
-                                    row_depth = S.i32(0)
-                                    row_image = row_image + 1
+                    block = block + 1
+                if WHOLE or block == blocks.count:
+                    block = S.i32(0)
+                    unit_segment = unit_segment + 1
+                    if unit_segment == segments:
+                        unit_segment = S.i32(0)
+                        number = number + 1
+                        row_at = row_at + next_rows
+                        row_height = row_height + ROWS
+                        if row_height == geometry.height.result:
+                            row_height = S.i32(0)
+                            row_depth = row_depth + 1
+                            if row_depth == geometry.depth.result:
+                                row_depth = S.i32(0)
+                                row_image = row_image + 1
                             if number == rows:
                                 number = S.i32(0)
                                 row_image = S.i32(0)
                                 unit_panel = unit_panel + 1
-            is_new = False
-            if WHOLE or (block == 0 and part == 0):
-                is_new = step == 0 or panel != unit_panel
-                begin = unit_segment * segment
-                if is_new:
-                    panel = S.i32(unit_panel)
-                    if groups.count > 1:
-                        group = panel // panels
-                    columns = groups.result - (panel - group * panels) * panel_columns
-                    n = (group + 1) * groups.result - columns
-                    vectors = S.min(blocks.vectors, S.ceildiv(columns, VL))
-                line = (row_image * geometry.depth.image + row_depth * geometry.depth.stride) * geometry.height.image
-                pixel = (line + row_height * geometry.height.stride) * width.image + begin * width.stride
-                image_at = pixel * geometry.channels + group * groups.image
-                row_offset = (number * ROWS * width.result + begin) * ldc
-                if not alike:
-                    pixels = S.min(segment, width.result - begin)
-                    span = (pixels - 1) * width.stride + (width.kernel - 1) * width.dilation + 1
-                # Tiles of equal height, or of two that differ by one.
-                if len(RUNS) == 0:
-                    if pixels != cut:
-                        cut = S.i32(pixels)
-                        tiles = S.ceildiv(pixels, HEIGHTS[0])
-                        low = pixels // tiles
-                        higher = pixels - low * tiles
-                        lower = tiles - higher
-            if WHOLE or part == 0:
+                            row_at = row_image * image_pitch + row_depth * next_plane
+                    is_new = panel != unit_panel
+                    if is_new:
+                        panel = S.i32(unit_panel)
+                        if groups.count > 1:
+                            group = panel // panels
+                            group_at = group * groups.image
+                        columns = groups.result - (panel - group * panels) * panel_columns
+                        n = (group + 1) * groups.result - columns
+                        vectors = S.min(blocks.vectors, S.ceildiv(columns, VL))
+                    if not WHOLE:
+                        next_weights = panel * panel_weights
+                    image_at = row_at + unit_segment * pixels_of_segment + group_at
+                    if SKIPS:
+                        above = TOP - row_height * geometry.height.stride
+                        below = row_height * geometry.height.stride + below_first
+                        for key in S.unroll(2 * ROWS):
+                            lines = blocks.lines
+                            if has_border(key, 6):
+                                skipped_lines[key] = S.max(above - (key + 1) // 2 * geometry.height.stride, 0)
+                                lines = lines - skipped_lines[key]
+                            if has_border(key, 7):
+                                lines = lines - S.max(below - (ROWS - 1 - key // 2) * geometry.height.stride, 0)
+                            if has_border(key, 6) or has_border(key, 7):
+                                taken_lines[key] = S.max(lines, 0)
+                    row_offset = number * results_of_rows + unit_segment * results_of_segment
+                    if not alike:
+                        pixels = S.min(segment, width.result - unit_segment * segment)
+                        span = (pixels - 1) * width.stride + (width.kernel - 1) * width.dilation + 1
+                        # Tiles of equal height, or of two that differ by one.
+                        if pixels != cut:
+                            cut = S.i32(pixels)
+                            tiles = S.ceildiv(pixels, HEIGHTS[0])
+                            low = pixels // tiles
+                            higher = pixels - low * tiles
+                            lower = tiles - higher
                 x_at = blocks.x_capacity - x_at
                 channels = S.i32(blocks.channels)
                 if not EVEN:
-                    if block == blocks.count - 1:
+                    if block == last_block:
                         channels = S.i32(last_channels)
                 first_channel = 0 if WHOLE else block * blocks.channels
                 fetch_pixels(coming, pool + x_at, x, image_at + first_channel, span, channels, geometry, blocks)
@@ -427,17 +465,15 @@ def staged_product(
                         own = weights + panel * panel_weights
                         bring(coming, w_pool + w_at, own, panel_weights, panel_weights, 1, 0)
             else:
-                if block == 0 and part == 0:
-                    next_weights = panel * panel_weights
                 count = S.i32(part_weights)
                 if not EVEN:
-                    if block == blocks.count - 1:
+                    if block == last_block:
                         count = S.i32(last_part_weights)
                 w_at = blocks.w_capacity - w_at
                 bring(coming, w_pool + w_at, weights + next_weights, count, count, 1, 0)
                 next_weights = next_weights + count
             if len([e for e in range(N_EXTRA) if is_full(e)]) > 0:
-                if WHOLE or (block == blocks.count - 1 and part == blocks.parts - 1):
+                if WHOLE or (block == last_block and part == last_part):
                     if OUT_BUFFERS > 1:
                         extra_at = blocks.out_capacity - extra_at
                     for e in S.unroll(N_EXTRA):
@@ -450,13 +486,12 @@ def staged_product(
                                 extras[e] + (row_offset + n),
                                 ldc,
                                 S.min(panel_columns, columns),
-                                S.i32(ROWS),
                                 S.i32(pixels),
                                 row_pitch,
                             )
         if step > 0:
             S.wait_events(own_event)
-            is_last = WHOLE or (own_block == blocks.count - 1 and own_part == blocks.parts - 1)
+            is_last = WHOLE or (own_block == last_block and own_part == last_part)
             results = outs + result_at
             if is_last:
                 if done >= OUT_BUFFERS:
@@ -478,9 +513,9 @@ def staged_product(
             steps, rest, weights_of_tile = S.i32(walk.steps), S.i32(walk.rest), S.i32(walk.weights)
             pitch, pixel_pitch, line_pitch = S.i32(walk.pitch), S.i32(walk.pixel_pitch), S.i32(walk.line_pitch)
             channels, of_line = S.i32(walk.channels), S.i32(walk.of_line)
-            line_steps, turn = S.i32(walk.line_steps), S.i32(walk.turn)
+            line_steps, line_weights, turn = S.i32(walk.line_steps), S.i32(walk.line_weights), S.i32(walk.turn)
             if not EVEN:
-                if own_block == blocks.count - 1:
+                if own_block == last_block:
                     steps, rest, weights_of_tile = (
                         S.i32(last_walk.steps),
                         S.i32(last_walk.rest),
@@ -489,118 +524,48 @@ def staged_product(
                     pitch, pixel_pitch = S.i32(last_walk.pitch), S.i32(last_walk.pixel_pitch)
                     line_pitch, of_line = S.i32(last_walk.line_pitch), S.i32(last_walk.of_line)
                     channels = S.i32(last_walk.channels)
-                    line_steps, turn = S.i32(last_walk.line_steps), S.i32(last_walk.turn)
+                    line_steps, line_weights = S.i32(last_walk.line_steps), S.i32(last_walk.line_weights)
+                    turn = S.i32(last_walk.turn)
             next_line = of_line - channels
             w_tile = w_pool + own_w
             x_tile = pool + own_x
-            own_sums = sums if WHOLE else sums + own_part * (tiles_of_part * tile_pitch)
-            place = Place(panel_columns, own_columns, own_vectors)
+            own_sums = sums if WHOLE else sums + own_part * part_sums
+            place = Place(panel_columns, own_vectors)
             own_full = [own_extras[e] + result_at if is_full(e) else own_extras[e] for e in range(N_EXTRA)]
             pixel = S.i32(0)
-            # Of the runs by their keys: the lines of the border that none of a tile's pixels takes, above and below.
-            above = TOP - own_height * geometry.height.stride
-            below = own_height * geometry.height.stride + below_first
-            skipped_of = [
-                S.max(above - (key + 1) // 2 * geometry.height.stride, 0) if has_border(key, 6) else 0
-                for key in range(2 * ROWS)
-            ]
-            missing_of = [
-                S.max(below - (ROWS - 1 - key // 2) * geometry.height.stride, 0) if has_border(key, 7) else 0
-                for key in range(2 * ROWS)
-            ]
-            steps_of = [
-                S.max(blocks.lines - skipped_of[key] - missing_of[key], 0) * line_steps
-                if has_border(key, 6) or has_border(key, 7)
-                else steps
-                for key in range(2 * ROWS)
-            ]
-            weights_of = [
-                w_tile + skipped_of[key] * line_steps * STEP if has_border(key, 6) else w_tile
-                for key in range(2 * ROWS)
-            ]
-            rows_of = [
-                x_tile + (key // 2 * line_pitch + skipped_of[key] * of_line)
-                if has_border(key, 6)
-                else (x_tile + key // 2 * line_pitch if key > 1 and is_key(key) else x_tile)
-                for key in range(2 * ROWS)
-            ]
             if len(RUNS) > 0:
+                own_places = places if EVEN else places_of_runs(pixel_pitch, line_pitch)
+                # Of the runs by their keys.
+                steps_of = [
+                    own_taken[key] * line_steps if has_border(key, 6) or has_border(key, 7) else steps
+                    for key in range(2 * ROWS)
+                ]
+                weights_of = [
+                    w_tile + own_skipped[key] * line_weights if has_border(key, 6) else w_tile
+                    for key in range(2 * ROWS)
+                ]
+                pixels_of = [
+                    x_tile + own_skipped[key] * of_line if has_border(key, 6) else x_tile for key in range(2 * ROWS)
+                ]
                 for k in S.unroll(len(RUNS)):
-                    height = S.meta_var(RUNS[k][0])
-                    split = S.meta_var(RUNS[k][1])
-                    at = S.meta_var(RUNS[k][3])
-                    column = S.meta_var(at % RUN_PIXELS)
-                    key = S.meta_var(row_keys()[k])
-                    next_row = line_pitch - column * pixel_pitch if split > 0 else 0
-                    pixels_there = rows_of[key] + column * pixel_pitch if column > 0 else rows_of[key]
-                    run_weights = weights_of[key]
-                    way = Way(pitch, pixel_pitch, next_row, steps_of[key], rest, weights_of_tile, turn, next_line)
-                    left, end = S.meta_var(RUNS[k][4]), S.meta_var(RUNS[k][5])
-                    inner = S.meta_var(IS_ROW or (left == 0 and end == NEXT_ROW))
-                    if inner:
-                        tiles_of_run(
-                            height,
-                            split,
-                            left,
-                            end,
-                            RUNS[k][2],
-                            at,
-                            tiles_of_part,
-                            pixels_there,
-                            run_weights,
-                            own_sums,
-                            tile_pitch,
-                            way,
-                            own_block,
-                            own_start,
-                            own_scale,
-                            place,
-                            own_full,
-                            results,
-                        )
-                    else:
-                        if own_segment == (0 if left > 0 else segments - 1):
-                            tiles_of_run(
-                                height,
-                                split,
-                                left,
-                                end,
-                                RUNS[k][2],
-                                at,
-                                tiles_of_part,
-                                pixels_there,
-                                run_weights,
-                                own_sums,
-                                tile_pitch,
-                                way,
-                                own_block,
-                                own_start,
-                                own_scale,
-                                place,
-                                own_full,
-                                results,
-                            )
-                        else:
-                            tiles_of_run(
-                                height,
-                                split,
-                                0,
-                                NEXT_ROW,
-                                RUNS[k][2],
-                                at,
-                                tiles_of_part,
-                                pixels_there,
-                                run_weights,
-                                own_sums,
-                                tile_pitch,
-                                way,
-                                own_block,
-                                own_start,
-                                own_scale,
-                                place,
-                                own_full,
-                                results,
-                            )
+                    key, column = S.meta_var(row_keys()[k]), S.meta_var(RUNS[k][3] % RUN_PIXELS)
+                    next_row = line_pitch - column * pixel_pitch if RUNS[k][1] > 0 else 0
+                    tiles_of_run(
+                        k,
+                        own_segment == (0 if RUNS[k][4] > 0 else segments - 1),
+                        tiles_of_part,
+                        pixels_of[key] + own_places[k],
+                        weights_of[key],
+                        own_sums,
+                        tile_pitch,
+                        Way(pitch, pixel_pitch, next_row, steps_of[key], rest, weights_of_tile, turn, next_line),
+                        own_block,
+                        own_start,
+                        own_scale,
+                        place,
+                        extras_at(own_full, places_of_results[k]),
+                        results + places_of_results[k],
+                    )
                 if not WHOLE and is_last:
                     for height in S.unroll(HEIGHTS[0], 0, -1):
                         tiles = S.meta_var(stored_tiles(height))
@@ -633,10 +598,7 @@ def staged_product(
                         pixels_there = x_tile + pixel * pixel_pitch
                         if WHOLE:
                             whole_tiles(
-                                HEIGHTS[h],
-                                0,
-                                0,
-                                NEXT_ROW,
+                                h,
                                 count,
                                 pixels_there,
                                 w_tile,
@@ -650,10 +612,7 @@ def staged_product(
                             )
                         else:
                             add_tiles(
-                                HEIGHTS[h],
-                                0,
-                                0,
-                                NEXT_ROW,
+                                h,
                                 count,
                                 tiles_of_part,
                                 pixels_there,
@@ -680,7 +639,7 @@ def staged_product(
             if is_last:
                 stored = S.min(panel_columns, own_columns)
                 target = out + (own_offset + own_n)
-                move(leaving, True, results, panel_columns, target, ldc, stored, S.i32(ROWS), S.i32(pixel), row_pitch)
+                move(leaving, True, results, panel_columns, target, ldc, stored, pixel, row_pitch)
                 done = done + 1
                 if OUT_BUFFERS > 1:
                     leaving = (stage[2] + stage[3]) - leaving

@@ -22,21 +22,51 @@ TILES = VL // COLUMNS
 # Of the constants of a panel's columns, which are in local memory.
 own_start_types = [S.ptr(SUM, "lsram") for _ in start_types]
 own_scale_types = [S.ptr("float32", "lsram") for _ in scale_types]
-# Of the loop over the depth in a kernel's text.
-MOST_COPIES = 16
-TILES_IN_TEXT = TILES * TEXTS <= MOST_COPIES
 # Columns of pixels of the next row count from here.
 NEXT_ROW = 4096
 
 
+def borders_of(run):
+    """Where a run's row begins and ends, and, in a segment that is not at the end of its row, everywhere else."""
+    own = run[4:6]
+    return [own] if IS_ROW or own == [0, NEXT_ROW] else [own, [0, NEXT_ROW]]
+
+
+def shapes():
+    """Of register tiles: their pixels, of which `split` end a row, where the image begins and ends, and whether there
+    is one of them wherever they are.
+    """
+    if len(RUNS) == 0:
+        return [[height, 0, 0, NEXT_ROW, False] for height in HEIGHTS]
+    found = []
+    for run in RUNS:
+        for border in borders_of(run):
+            same = [s for s in found if s[:4] == run[:2] + border]
+            if len(same) == 0:
+                found.append(run[:2] + border + [run[2] == 1])
+            elif run[2] > 1:
+                same[0][4] = False
+    return found
+
+
+SHAPES = shapes()
+# Of the loop over the depth in a kernel's text.
+MOST_COPIES = 16
+TILES_IN_TEXT = TILES * len(SHAPES) <= MOST_COPIES
+
+
+def number_of_shape(run, border):
+    """In SHAPES."""
+    return [i for i in range(len(SHAPES)) if SHAPES[i][:4] == run[:2] + border][0]
+
+
 @S.record
 class Place:
-    """Of results in local memory: rows of pixels `pitch` elements apart, and the columns that exist, of which there may
-    be more or fewer. The epilogue's operands lie like them.
+    """Of results in local memory: rows of pixels `pitch` elements apart, of whole vectors of columns. The epilogue's
+    operands lie like them.
     """
 
     pitch: S.i32
-    columns: S.i32
     vectors: S.i32  # of columns
 
 
@@ -192,7 +222,8 @@ def finish_sums(height, totals, start, scale, column, row, place: Place, extras,
     if len(scale) > 0:
         factor = S.vload(scale[0] + column, lanes=VL)
         results = [S.cast(total, "float32") * factor for total in results]
-    finish_tile(height, results, extras, out, row * place.pitch, place.pitch, column, place.columns - column)
+    # Columns that do not exist have their place like the others.
+    finish_tile(height, results, extras, out, row * place.pitch, place.pitch, column, VL)
 
 
 def sums_of_tile(height):
@@ -212,20 +243,32 @@ def first_tiles():
     return S.unroll(TILES - 1) if TILES_IN_TEXT else range(TILES - 1)
 
 
+def is_held(height):
+    """Whether the tiles before the last one of a vector wait for it in registers."""
+    tile = height * COLUMNS + min(TAPS * COLUMNS, height) + 1
+    return TILES_IN_TEXT and tile + (TILES - 1) * height <= REGISTERS
+
+
 def whole_vector(height, split, columns, acc, zero, rows, w, sums, way: Way):
-    """The sums of `height` pixels by VL columns. The tiles before the last one wait for it in memory."""
-    waiting = [sums + k * VL for k in range((TILES - 1) * height)]
+    """The sums of `height` pixels by VL columns. The tiles before the last one wait for it."""
+    held = S.meta_var(is_held(height))
+    waiting = [] if held else [sums + k * VL for k in range((TILES - 1) * height)]
+    partials = []
     for tile in first_tiles():
         partial = multiply_tile(height, split, columns, acc, zero, rows, w + tile * way.weights_of_tile, way)
-        for i in S.unroll(height):
-            if TILES_IN_TEXT:
-                S.vstore(partial[i], waiting[tile * height + i])
-            else:
-                S.vstore(partial[i], waiting[i] + tile * height * VL)
+        if held:
+            partials.append(partial)
+        else:
+            for i in S.unroll(height):
+                if TILES_IN_TEXT:
+                    S.vstore(partial[i], waiting[tile * height + i])
+                else:
+                    S.vstore(partial[i], waiting[i] + tile * height * VL)
     last = multiply_tile(height, split, columns, acc, zero, rows, w + (TILES - 1) * way.weights_of_tile, way)
     return [
         folded(
-            [S.vload(waiting[tile * height + i], lanes=VL) for tile in range(TILES - 1)] + [last[i]],
+            [partials[tile][i] if held else S.vload(waiting[tile * height + i], lanes=VL) for tile in range(TILES - 1)]
+            + [last[i]],
             TILES,
             COLUMNS == 1,
         )
@@ -235,10 +278,7 @@ def whole_vector(height, split, columns, acc, zero, rows, w, sums, way: Way):
 
 @S.prim_func(is_inline=False)
 def whole_tiles(
-    height: S.meta_var,
-    split: S.meta_var,
-    left: S.meta_var,
-    end: S.meta_var,
+    shape: S.meta_var,
     count: S.i32,
     x: S.ptr(X, "lsram"),
     w: S.ptr(W, "lsram"),
@@ -250,27 +290,30 @@ def whole_tiles(
     extras: own_extra_types,
     out: S.ptr(OUT, "lsram"),
 ):
-    """`count` times `height` pixels by `place.vectors` vectors of columns, from products to results."""
+    """`count` tiles of one of SHAPES by `place.vectors` vectors of columns, from products to results."""
+    height, split = S.meta_var(SHAPES[shape][0]), S.meta_var(SHAPES[shape][1])
     acc = sums_of_tile(height)
     zero = S.cast(0, f"{SUM}x{VL}")
-    columns = S.meta_var(positions(height, split, left, end))
+    columns = S.meta_var(positions(height, split, SHAPES[shape][2], SHAPES[shape][3]))
     first = x
-    for tile in range(count):
+    # One tile takes no loop.
+    is_one = S.meta_var(SHAPES[shape][4])
+    further = height * way.pixel_pitch
+    for tile in S.unroll(1) if is_one else range(count):
+        own = w
         for v in range(place.vectors):
             # Here they are worked out beside vector instructions.
             rows = rows_from(first, columns, way)
-            own = w + v * (TILES * way.weights_of_tile)
             totals = whole_vector(height, split, columns, acc, zero, rows, own, sums, way)
             finish_sums(height, totals, start, scale, v * VL, tile * height, place, extras, out)
-        first = first + height * way.pixel_pitch
+            own = own + TILES * way.weights_of_tile
+        if not is_one:
+            first = first + further
 
 
 @S.prim_func(is_inline=False)
 def add_tiles(
-    height: S.meta_var,
-    split: S.meta_var,
-    left: S.meta_var,
-    end: S.meta_var,
+    shape: S.meta_var,
     count: S.i32,
     tiles: S.i32,
     x: S.ptr(X, "lsram"),
@@ -280,15 +323,18 @@ def add_tiles(
     way: Way,
     block: S.i32,
 ):
-    """Adds the products of a block, if it is not the first one, to the sums of `count` times `height` pixels by `tiles`
-    times COLUMNS columns, whose sums are tile_pitch apart.
+    """Adds the products of a block, if it is not the first one, to the sums of `count` tiles of one of SHAPES by
+    `tiles` times COLUMNS columns, whose sums are tile_pitch apart.
     """
+    height, split = S.meta_var(SHAPES[shape][0]), S.meta_var(SHAPES[shape][1])
     acc = sums_of_tile(height)
     zero = S.cast(0, f"{SUM}x{VL}")
-    columns = S.meta_var(positions(height, split, left, end))
+    columns = S.meta_var(positions(height, split, SHAPES[shape][2], SHAPES[shape][3]))
     first = x
     row_sums = sums
-    for row in range(count):
+    is_one = S.meta_var(SHAPES[shape][4])
+    further = height * way.pixel_pitch
+    for row in S.unroll(1) if is_one else range(count):
         rows_of_tile = rows_from(first, columns, way) if SUM == "int32" else []
         target = row_sums
         own = w
@@ -304,8 +350,9 @@ def add_tiles(
                     S.vstore(totals[i], target + i * VL)
             target = target + tile_pitch
             own = own + way.weights_of_tile
-        first = first + height * way.pixel_pitch
-        row_sums = row_sums + height * VL
+        if not is_one:
+            first = first + further
+            row_sums = row_sums + height * VL
 
 
 @S.prim_func(is_inline=False)

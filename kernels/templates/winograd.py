@@ -17,10 +17,22 @@ that the planes do not fall into the same sets of the caches.
 """
 
 from aipu import script as S
-from gemm import multiply_add, multiply_blocks, row_bases, row_value
+from gemm import LEFT_OVER, multiply_add, multiply_blocks, row_bases, row_value
 from sharing import balanced
 from winograd_2x2 import input_2x2, output_2x2, tail_2x2
 from winograd_4x4 import input_4x4, output_4x4
+
+
+def multiply_step(height, acc, bases, lda, b, bv, k):
+    for v in S.unroll(NV):
+        bv[v] = S.vload(b + (k * (NV * VL) + v * VL), lanes=VL)
+    if PREFETCH > 0:
+        for v in S.unroll(NV):
+            S.prefetch(b + ((k + PREFETCH) * (NV * VL) + v * VL))
+    for i in S.unroll(height):
+        left = row_value(bases, i, lda, S.i64(k))
+        for v in S.unroll(NV):
+            acc[i * NV + v] = multiply_add(acc[i * NV + v], left, bv[v])
 
 
 @S.prim_func(is_inline=False)
@@ -37,16 +49,14 @@ def product_tile(
     for i in S.unroll(height * NV):
         acc[i] = S.cast(0, f"{ACC}x{VL}")
     bases = row_bases(a, lda, height)
-    for k in range(multiply_blocks(acc, 0, height, a, lda, b, depth) if BY_ELEMENT else 0, depth):
-        for v in S.unroll(NV):
-            bv[v] = S.vload(b + (k * (NV * VL) + v * VL), lanes=VL)
-        if PREFETCH > 0:
-            for v in S.unroll(NV):
-                S.prefetch(b + ((k + PREFETCH) * (NV * VL) + v * VL))
-        for i in S.unroll(height):
-            left = row_value(bases, i, lda, S.i64(k))
-            for v in S.unroll(NV):
-                acc[i * NV + v] = multiply_add(acc[i * NV + v], left, bv[v])
+    if BY_ELEMENT:
+        whole = multiply_blocks(acc, 0, height, a, lda, b, depth)
+        for k in S.unroll(LEFT_OVER):
+            if whole + k < depth:
+                multiply_step(height, acc, bases, lda, b, bv, whole + k)
+    else:
+        for k in range(depth):
+            multiply_step(height, acc, bases, lda, b, bv, k)
     for i in S.unroll(height * NV):
         S.vstore(acc[i], out + i * VL)
 

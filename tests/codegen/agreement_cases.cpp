@@ -604,6 +604,21 @@ constexpr const char* kLoads =
 }
 )";
 
+// Not of Compass C, which has no word for it.
+constexpr const char* kParts =
+    R"(func parts(x#0: global T*, i#1: global int16x8*, out#2: global T*, n#3: int32) -> void {
+  set x#0 = (x#0 + n#3)
+  eval S.vstore<void>(S.vload_part<Tx4>(x#0, .count=4, .index=0, .lanes=4), out#2, 1)
+  eval S.vstore<void>(S.vload_part<Tx4>(x#0, .count=4, .index=1, .lanes=4), (out#2 + 4), 1)
+  eval S.vstore<void>(S.vload_part<Tx4>(x#0, .count=4, .index=3, .lanes=4), (out#2 + 8), 1)
+  set x#0 = (x#0 + 16)
+  eval S.vstore<void>(S.vload_part<Tx16>(x#0, .count=2, .index=0, .lanes=16), (out#2 + 20), 1)
+  eval S.vstore<void>(S.vload_part<Tx16>((x#0 + 1), .count=2, .index=1, .lanes=16), (out#2 + 40), 1)
+  eval S.vstore<void>(S.vload_part<Tx6>((x#0 + 1), .count=3, .index=2, .lanes=6), (out#2 + 60), 1)
+  eval S.vstore<void>(S.vload_part<Tx40>((x#0 + 2), .count=2, .index=1, .lanes=40), (out#2 + 70), 1)
+}
+)";
+
 constexpr const char* kDma = R"(func dma(x#0: global T*, i#1: global int16x8*, out#2: global T*, n#3: int32) -> void {
   alloc near#4: lsram T* [256]
   eval S.dma_memset<void>(near#4, load(x#0, 7), 256)
@@ -621,7 +636,11 @@ constexpr const char* kDma = R"(func dma(x#0: global T*, i#1: global int16x8*, o
 
 }  // namespace
 
-std::vector<const char*> memory_programs() { return {kLoads, kDma}; }
+std::vector<const char*> memory_programs(bool of_hosts) {
+  std::vector<const char*> programs = {kLoads, kDma};
+  if (of_hosts) programs.push_back(kParts);
+  return programs;
+}
 
 std::string with_type(std::string text, const std::string& type) {
   const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };

@@ -40,7 +40,7 @@ std::string hex_lane(DType dtype, const std::byte* p);
 
 // TIR of kernels (global T* x, global int16x8* indices, global T* out, int32 n) that load, store, gather and copy: 256
 // elements in, 8 indices below 64, 1024 elements out, n from 1 to 8. with_type() puts a type in the place of T.
-std::vector<const char*> memory_programs();
+std::vector<const char*> memory_programs(bool of_hosts);
 std::string with_type(std::string text, const std::string& type);
 
 }  // namespace aipu::tir::testing

@@ -22,7 +22,7 @@ TEST(AgreementMemory, LoadsStoresAndDma) {
     std::vector<Module> originals;
     std::vector<DType> types;
     for (const DType dtype : {DType::kI8, DType::kU16, DType::kF16, DType::kF32, DType::kI32, DType::kF64}) {
-      for (const char* text : memory_programs()) {
+      for (const char* text : memory_programs(target.generation == 0)) {
         const Result<Module> module = parse_module(with_type(text, std::string(dtype_name(dtype))));
         ASSERT_TRUE(module.ok()) << module.status().message();
         const Result<Module> lowered = lower(*module, target);

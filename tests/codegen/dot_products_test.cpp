@@ -1,5 +1,5 @@
-// The dot products that quantised kernels are made of: what they become on each target agrees with the interpreter, at
-// the ends of the ranges too.
+// The dot products that quantised kernels and those of float16 are made of: what they become on each target agrees with
+// the interpreter, at the ends of the ranges too.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -33,26 +33,37 @@ std::string replaced(std::string text, const std::vector<std::pair<std::string, 
 
 struct Case {
   const char *name, *x, *y;
-  int group;
+  int group;  // elements of x beside one of the accumulator
   bool wrap;
+  const char* accumulator = "int32";
 };
 
+// Bytes as halves, which are neither infinite nor NaN.
+void make_finite(std::vector<std::byte>* halves) {
+  for (size_t at = 1; at < halves->size(); at += 2) {
+    constexpr std::byte kExponent{0x7c}, kLowest{0x04};
+    if (((*halves)[at] & kExponent) == kExponent) (*halves)[at] ^= kLowest;
+  }
+}
+
 TEST(DotProducts, AgreeWithTheInterpreter) {
-  constexpr Case kCases[] = {{"vqdpa", "uint8", "int8", 4, false}, {"vqdpa", "int8", "uint8", 4, false},
-                             {"vqdpa", "int8", "int8", 4, false},  {"vqdpa", "uint8", "uint8", 4, false},
-                             {"vdpa", "int16", "int16", 2, false}, {"vdpa", "int16", "int16", 2, true},
-                             {"vdpa", "uint16", "int16", 2, true}};
+  constexpr Case kCases[] = {
+      {"vqdpa", "uint8", "int8", 4, false}, {"vqdpa", "int8", "uint8", 4, false},
+      {"vqdpa", "int8", "int8", 4, false},  {"vqdpa", "uint8", "uint8", 4, false},
+      {"vdpa", "int16", "int16", 2, false}, {"vdpa", "int16", "int16", 2, true},
+      {"vdpa", "uint16", "int16", 2, true}, {"vqdpa", "float16", "float16", 2, false, "float32"}};
   for (const char* target_name : {"host-avx512-vnni", "host-avx512", "host-avx2", "host-baseline", "X2_1204"}) {
     const Target target = *find_target(target_name);
     if (!cpu_runs(target)) continue;
     std::vector<KernelSource> kernels;
     std::vector<Module> originals;
     std::vector<int> widths;
+    std::vector<bool> are_floats;
     for (const Case& c : kCases) {
       for (const int lanes : {8, 16}) {  // of the accumulator: 256 and 512 bits
-        const std::string element = std::string(c.name) == "vqdpa" ? "int8" : "int16", n = std::to_string(lanes),
+        const std::string element = c.group == 4 ? "int8" : "int16", n = std::to_string(lanes),
                           wide = std::to_string(lanes * c.group);
-        const auto module = parse_module(replaced(kDot, {{"ACC", "int32x" + n},
+        const auto module = parse_module(replaced(kDot, {{"ACC", std::string(c.accumulator) + "x" + n},
                                                          {"X", std::string(c.x) + "x" + wide},
                                                          {"Y", std::string(c.y) + "x" + wide},
                                                          {"MASK", element + "x" + wide},
@@ -66,6 +77,7 @@ TEST(DotProducts, AgreeWithTheInterpreter) {
         originals.push_back(*module);
         kernels.push_back({std::string(c.name) + std::to_string(kernels.size()), *lowered});
         widths.push_back(lanes);
+        are_floats.push_back(std::string_view(c.accumulator) == "float32");
       }
     }
     for (const char* compiler : {"g++", "clang++"}) {
@@ -91,6 +103,12 @@ TEST(DotProducts, AgreeWithTheInterpreter) {
           constexpr int32_t kEnds[] = {0, INT32_MAX, INT32_MIN, INT32_MAX - 70000, INT32_MIN + 70000, -5};
           const int32_t value = kEnds[random() % 6];
           std::memcpy(acc.data() + at, &value, 4);
+          // Some whose sums with products are rounded, some that these are far smaller than.
+          constexpr float kFloats[] = {0, -0.0F, 16777215, -3e9F, 1e-42F, 0.33333334F, -1e30F, 65504.0F * 65504};
+          if (are_floats[k]) std::memcpy(acc.data() + at, &kFloats[random() % 8], 4);
+        }
+        for (std::vector<std::byte>* operand : {&x, &y}) {
+          if (are_floats[k]) make_finite(operand);
         }
         // Pairs of the least int16, whose products exceed int32 together.
         for (size_t at = 0; at + 4 <= bytes; at += 36) {

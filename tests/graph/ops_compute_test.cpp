@@ -349,8 +349,13 @@ TEST_F(OpTest, LossesAndSignals) {
 TEST_F(OpTest, NonMaxSuppression) {
   const ValueId boxes = input("[1,B,4]");
   const ValueId scores = input("[1,3,B]");
-  const ValueId count = emit("aipu::CountNonMaxSuppression", {}, {boxes, scores});
-  EXPECT_EQ(types("NonMaxSuppression", {}, {boxes, scores, ValueId(), ValueId(), ValueId(), count}),
+  const char* counts = "aipu::CountNonMaxSuppression";
+  EXPECT_EQ(types(counts, {}, {boxes, scores}, 2), "int64[1] int32[1,3,1]");
+  EXPECT_EQ(types(counts, {}, {boxes, scores, input("[1]", DType::kI64)}, 2), "int64[1] int32[1,3,B + 1]");
+  EXPECT_EQ(types(counts, {}, {boxes, scores, scalar(5)}, 2), "int64[1] int32[1,3,min(B, 5) + 1]");
+  const ValueId count = emit(counts, {}, {boxes, scores});
+  const ValueId kept = input("[1,3,6]", DType::kI32);
+  EXPECT_EQ(types("NonMaxSuppression", {}, {boxes, scores, ValueId(), ValueId(), ValueId(), kept, count}),
             "int64[" + graph.require_data(count)->front().text() + ",3]");
 }
 

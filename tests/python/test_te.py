@@ -557,7 +557,7 @@ def random_threads(rng, s, constant):
 
 
 # What kernels of a GPU do not have; the same schedule runs on the others.
-FAILED_ONCE = (756, 919, 24913)
+FAILED_ONCE = (756, 919)
 NOT_ON_GPUS = (
     "memory of a thread or block needs a constant size",
     "shared memory is filled where not all threads of a block come",
@@ -590,6 +590,16 @@ def test_random_schedules_of_threads(part, cuda):
             ran += target == "cuda"
             np.testing.assert_array_equal(moved[1].numpy(), arrays[out], err_msg=f"{target} seed {seed}\n{lowered}")
     assert ran > 8
+
+
+def test_threads_without_a_number_before_the_launch(cuda):
+    rng, A, tensors, _ = random_case(25913)
+    s = random_schedule(rng, A, tensors, tensors[-1])
+    for stage in inlined_parents(s):
+        stage.compute_root()
+    random_threads(rng, s, False)
+    with pytest.raises(aipu.TVMError, match="is not known"):
+        aipu.build(s, [A, tensors[-1]], "cuda")
 
 
 def test_vectorized_loops_are_vectors():

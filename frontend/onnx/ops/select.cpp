@@ -11,7 +11,7 @@ void counted(OpContext& c) {
   c.expect_inputs(required, operands);
   auto attributes = c.pass_attributes(op);
   if (!c.ok()) return;
-  ValueId count;
+  ValueId count, kept;
   if (op == "NonZero") {
     count = c.emit("aipu::CountNonZero", {}, {c.input(0)});
   } else if (op == "Compress") {
@@ -21,11 +21,17 @@ void counted(OpContext& c) {
     if (attributes.has("axis")) axis.emplace_back("axis", attributes.i("axis"));
     count = c.emit("aipu::CountUnique", axis, {c.input(0)});
   } else {
-    const int64_t center = attributes.i_or("center_point_box", 0);
-    count = c.emit("aipu::CountNonMaxSuppression", {{"center_point_box", center}}, c.inputs);
+    Attributes center;
+    center.set("center_point_box", attributes.i_or("center_point_box", 0));
+    const std::vector<ValueId> both =
+        c.emit_named("aipu::CountNonMaxSuppression", std::move(center), c.inputs, {"count", "kept"});
+    if (!c.ok()) return;
+    count = both[0];
+    kept = both[1];
   }
   std::vector<ValueId> inputs = c.inputs;
   inputs.resize(operands);
+  if (kept.valid()) inputs.push_back(kept);
   inputs.push_back(count);
   c.emit_outputs(op, std::move(attributes), std::move(inputs));
 }

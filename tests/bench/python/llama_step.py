@@ -106,8 +106,8 @@ def main():
         times = [decode(context, [7], arguments.keys - 1 + k) for k in range(arguments.turns + 2)][2:]
         spent = statistics.median(times)
         print(
-            f"{arguments.keys} keys, {total / 1e6:.0f} MB, threads {arguments.threads}: llama.cpp {spent * 1e3:.1f} ms, "
-            f"{total / spent / 1e9:.1f} GB/s"
+            f"{arguments.keys} keys, {total / 1e6:.0f} MB, threads {arguments.threads}: "
+            f"llama.cpp {spent * 1e3:.1f} ms, {total / spent / 1e9:.1f} GB/s"
         )
 
 
