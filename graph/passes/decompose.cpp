@@ -293,7 +293,7 @@ std::vector<ValueId> qlinear_add(DecomposeBuilder& b, const DecomposeSite& s) {
 
 }  // namespace
 
-Result<int> decompose(Graph& graph, PassContext&) {
+Result<int> decompose(Graph& graph, PassContext& context) {
   static const std::map<std::string_view, DecomposeRule> rules = {
       {"BatchNormalization", batch_normalization},
       {"GroupNormalization", group_normalization},
@@ -335,7 +335,8 @@ Result<int> decompose(Graph& graph, PassContext&) {
     for (const ValueId output : outputs) named = named.valid() ? named : output;
     if (!named.valid()) continue;
     DecomposeBuilder builder(graph, origins, graph.value(named).name);
-    const std::vector<ValueId> results = rule->second(builder, DecomposeSite{attributes, inputs, outputs.size()});
+    const DecomposeSite site{attributes, inputs, outputs.size(), context};
+    const std::vector<ValueId> results = rule->second(builder, site);
     if (!builder.ok()) return Status(builder.status()).context(str_cat("node ", origins_text(origins)));
     if (results.empty()) continue;
     for (size_t k = 0; k < outputs.size() && k < results.size(); ++k) {

@@ -75,6 +75,9 @@ std::vector<ValueId> side_by_side(DecomposeBuilder& b, const DecomposeSite& s, c
     return {};
   const int64_t stride = strides[0], phases = stride * stride, channels = weights.shape()[1];
   if (weights.shape()[2] != stride || weights.shape()[3] != stride || phases * channels > kMostChannels) return {};
+  // What DepthToSpace copies.
+  constexpr int64_t kShortRun = 8;
+  if (stride * channels < kShortRun && !s.context.copies_short_runs) return {};
   if (!all_are(s.attributes, "pads", 0) || !all_are(s.attributes, "output_padding", 0) ||
       !all_are(s.attributes, "dilations", 1))
     return {};

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
+#include "graph/passes/pass.h"
 #include "graph/passes/rewrite.h"
 
 namespace aipu::graph {
@@ -81,6 +82,7 @@ struct DecomposeSite {
   const Attributes& attributes;
   const std::vector<ValueId>& inputs;
   size_t output_count;
+  const PassContext& context;
   bool has(size_t k) const { return k < inputs.size() && inputs[k].valid(); }
   ValueId input(size_t k) const { return has(k) ? inputs[k] : ValueId(); }
 };

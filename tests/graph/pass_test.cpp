@@ -64,6 +64,7 @@ PassContext context_of(std::string_view text) {
     if (line == "# no products of codes") context.reads_codes = false;
     if (line == "# no products of halves") context.widens_halves = true;
     if (line == "# no products of bfloats") context.holds_bfloats = true;
+    if (line == "# short runs are slow") context.copies_short_runs = false;
     if (line == "# sub-lattices are faster") context.splits_dilations = true;
     if (line.starts_with(kOne)) {
       const std::string_view rest = line.substr(kOne.size());

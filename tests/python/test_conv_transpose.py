@@ -110,7 +110,8 @@ def test_windows_side_by_side(tmp_path, channels, bias, target):
     inputs, outputs = [("x", "float32", ["N", 20, 5, "W"])], [("y", "float32", ["N", channels, 10, "V"])]
     write_model(path, nodes, inputs, outputs, constants)
     aipu.build(path, output, dump_ir=tmp_path / "ir", **({"target": target} if target else {}))
-    assert "ConvTranspose*" not in (tmp_path / "ir" / "groups.txt").read_text()
+    # On NPUs copies of a few elements take longer than they save.
+    assert ("ConvTranspose*" in (tmp_path / "ir" / "groups.txt").read_text()) == (target is not None and channels < 4)
     for backend in (None, "interp"):
         found = aipu.load(output, backend=backend).run({"x": x})["y"]
         np.testing.assert_allclose(found, np.maximum(expected, 0), rtol=1e-5, atol=1e-5)
