@@ -346,7 +346,10 @@ Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {
   }
   for (size_t i = 0; i < context.output_names.size(); ++i) {
     if (context.output_names[i].empty()) continue;
-    const Item made{context.results[i], i < context.result_lists.size() ? context.result_lists[i] : nullptr};
+    Item made{context.results[i], i < context.result_lists.size() ? context.result_lists[i] : nullptr};
+    // Not in bodies: what those give has to have extents that the graph around them knows.
+    if (scope.graph->symbol_scope.empty()) made.value = context.with_short_extents(made.value);
+    AIPU_RETURN_IF_ERROR(context.status());
     if (!made.value.valid() && made.list == nullptr) return invalid_model(str_cat("has no output ", i));
     AIPU_RETURN_IF_ERROR(define(scope, node.output(static_cast<int>(i)), made));
   }

@@ -17,8 +17,8 @@ ListPtr with_parts(const ListValue& list, const std::vector<graph::ValueId>& par
 }
 
 bool have_same_form(const ListValue& a, const ListValue& b) {
-  return a.kind == b.kind && a.present == b.present && a.grows == b.grows && a.elements.size() == b.elements.size() &&
-         a.stacks.size() == b.stacks.size();
+  return a.kind == b.kind && a.present == b.present && a.grows == b.grows && a.end_to_end == b.end_to_end &&
+         a.elements.size() == b.elements.size() && a.stacks.size() == b.stacks.size();
 }
 
 std::string list_text(const ListValue& list) {

@@ -17,12 +17,16 @@ namespace aipu::frontend {
 //
 //   SequenceInsert(s, a), SequenceInsert(s, b) per trip  ->  stacks [trips, ...] of a and of b
 //   the sequence                                          =  elements..., a[0], b[0], a[1], b[1], ...
+//
+// Where each trip's tensor has an extent of its own along axis 0, all of them lie one after the other in one tensor
+// (`end_to_end`), and may only be joined along that axis.
 struct ListValue {
   PortList::Kind kind = PortList::Kind::kSequence;
   bool present = true;         // of an optional; one that is absent has no elements
   DType dtype = DType::kVoid;  // of the elements; kVoid: nobody has said it
   std::vector<graph::ValueId> elements;
   std::vector<graph::ValueId> stacks;
+  bool end_to_end = false;  // the one stack has the elements one after the other along axis 0, whatever they are
   // Inside of such a body: a name of the carried value whose elements come before `elements`, which nobody may look at;
   // "": there are none.
   std::string grows;

@@ -1,5 +1,6 @@
 #include "frontend/onnx/op_context.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/base/half.h"
@@ -181,6 +182,45 @@ ValueId OpContext::emit(std::string_view op, AttributeList attribute_list, std::
     return {};
   }
   return *value;
+}
+
+namespace {
+
+// Of what an extent may be made. Operators repeat it a few times, and kMaxDimSize is the end.
+constexpr int kLongExtent = 300;
+
+// The symbol of an extent that has one already.
+std::optional<Dim> symbol_of(const Graph& graph, const Dim& extent) {
+  for (size_t k = 0; k < graph.node_count(); ++k) {
+    const graph::Node& node = graph.node(graph::NodeId{static_cast<int32_t>(k)});
+    if (node.erased || node.op != "aipu::Extents") continue;
+    const Shape& extents = node.attributes.shape("extents");
+    const auto found = std::ranges::find(extents, extent);
+    if (found == extents.end()) continue;
+    return graph.known_data(node.outputs[0])->at(static_cast<size_t>(found - extents.begin()));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+ValueId OpContext::with_short_extents(ValueId value) {
+  if (!ok() || !value.valid()) return value;
+  Shape shape = type(value).shape;
+  Shape unnamed;
+  for (const Dim& extent : shape) {
+    if (extent.size() > kLongExtent && !symbol_of(graph_, extent) &&
+        std::ranges::find(unnamed, extent) == unnamed.end())
+      unnamed.push_back(extent);
+  }
+  if (!unnamed.empty()) emit("aipu::Extents", {{"extents", unnamed}}, {});
+  bool changed = false;
+  for (Dim& extent : shape) {
+    if (!ok() || extent.size() <= kLongExtent) continue;
+    extent = max(*symbol_of(graph_, extent), 0);
+    changed = true;
+  }
+  return changed ? emit("Reshape", {{"shape", std::move(shape)}}, {value}) : value;
 }
 
 void OpContext::emit_outputs(std::string_view op, Attributes attribute_map, std::vector<ValueId> operands,

@@ -169,6 +169,8 @@ class OpContext {
   ImportedSubgraph import_subgraph(const onnx::GraphProto* proto, const std::vector<Formal>& formals);
   std::vector<Item> inline_subgraph(const onnx::GraphProto* proto, const std::vector<Item>& arguments);
   Dim fresh_symbol(const std::string& hint) { return subgraphs_.fresh_symbol(hint); }
+  // The value with a symbol of its own for each extent that is too long an expression to be repeated by what follows.
+  ValueId with_short_extents(ValueId value);
   // An empty graph, and what emits nodes of this ONNX node into it.
   std::unique_ptr<Graph> new_body() { return subgraphs_.new_body(op_type_); }
   OpContext within(Graph& body) const { return OpContext(body, subgraphs_, op_type_, version_, origin_); }

@@ -112,6 +112,8 @@ Dim Dim::symbol(std::string_view name, bool may_be_negative) {
   return DimNode::make_symbol(std::move(full));
 }
 
+int Dim::size() const { return node_ == nullptr ? 1 : node_->size; }
+
 DimOp Dim::op() const { return node_ == nullptr ? DimOp::kConstant : node_->op; }
 
 const std::string& Dim::symbol_name() const {

@@ -41,6 +41,7 @@ class Dim {
   DimOp op() const;
   const std::string& symbol_name() const;    // of a kSymbol
   const std::vector<Dim>& operands() const;  // of the others, as they print
+  int size() const;                          // operators and leaves, written out
 
   // Inclusive bounds where provable from the structure.
   std::optional<int64_t> lower_bound() const;

@@ -1,4 +1,5 @@
-// Ops that make tensors from a few numbers: ConstantOfShape, Range, EyeLike, OneHot, aipu::RandomNumbers.
+// Ops that make tensors from a few numbers: ConstantOfShape, Range, EyeLike, OneHot, aipu::RandomNumbers,
+// aipu::Extents.
 #include <cmath>
 #include <utility>
 
@@ -262,11 +263,34 @@ OpDef random_numbers_op() {
   return def;
 }
 
+// aipu::Extents: a list of numbers as a tensor. Its elements are symbols of their own, whatever they are made of, so
+// that expressions of them stay short.
+Status infer_extents(InferContext& ctx) {
+  const Shape& extents = ctx.attributes().shape("extents");
+  set_output(ctx, 0, DType::kI64, {static_cast<int64_t>(extents.size())});
+  std::vector<std::optional<Dim>> known;
+  for (const Dim& extent : extents)
+    known.push_back(extent.is_constant() ? std::optional<Dim>(extent) : std::optional<Dim>());
+  set_data(ctx, 0, ctx.own_data(0, known));
+  return {};
+}
+
+OpDef extents_op() {
+  OpDef def;
+  def.name = "aipu::Extents";
+  def.outputs = {operand("extents", "i")};
+  def.attributes = {attr::required("extents", AttributeKind::kShape)};
+  def.traits = kNotFoldable;
+  def.infer = infer_extents;
+  def.axes = axes::mixed();
+  return def;
+}
+
 }  // namespace
 
 std::vector<OpDef> generate_ops() {
   return {
-      random_numbers_op(), constant_of_shape_op(), range_op(), eye_like_op(), one_hot_op(),
+      random_numbers_op(), constant_of_shape_op(), range_op(), eye_like_op(), one_hot_op(), extents_op(),
   };
 }
 

@@ -32,7 +32,8 @@ class GeneratePlugin final : public SingleOpPlugin {
                                                 "CumProd",
                                                 "ReverseSequence",
                                                 "MelWeightMatrix",
-                                                "aipu::RandomNumbers"};
+                                                "aipu::RandomNumbers",
+                                                "aipu::Extents"};
     return kOps;
   }
   Status check(const Graph& graph, const Node& node) const override {
@@ -42,7 +43,7 @@ class GeneratePlugin final : public SingleOpPlugin {
 
   Status setup(SetupContext& context) const override {
     const Node& node = context.anchor();
-    if (node.op == "Shape" || node.op == "Size") return scalars(context);
+    if (node.op == "Shape" || node.op == "Size" || node.op == "aipu::Extents") return scalars(context);
     if (node.op == "Range") return range(context);
     if (node.op == "ConstantOfShape") return fill(context);
     if (node.op == "EyeLike") return eye(context);
@@ -58,10 +59,12 @@ class GeneratePlugin final : public SingleOpPlugin {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
     Shape values;
-    const Shape& x = graph.type(node.inputs[0]).shape;
-    if (node.op == "Size") {
-      values.push_back(graph::element_count(x));
+    if (node.op == "aipu::Extents") {
+      values = node.attributes.shape("extents");
+    } else if (node.op == "Size") {
+      values.push_back(graph::element_count(graph.type(node.inputs[0]).shape));
     } else {
+      const Shape& x = graph.type(node.inputs[0]).shape;
       for (int64_t i = node.attributes.i_or("start", 0);
            i < node.attributes.i_or("end", static_cast<int64_t>(x.size())); ++i)
         values.push_back(x[static_cast<size_t>(i)]);

@@ -179,6 +179,56 @@ check('''more (int64 trips, float[2] x) => (float[?] all, float[?,2] stack, int6
   n = SequenceLength(s)
 }''', *[{"trips": number(trips), "x": floats(2)} for trips in (0, 1, 4)])
 
+# rows that are repeated as often as data says, as PyTorch exports repeat_interleave(): cut into as many tensors as
+# there are rows, and joined of tensors that differ in length
+check('''repeats (float[N,3] x, int64[N] times, float[1,3] first)
+    => (float[?,3] all, float[?,3] more, float[3] second) {
+  extent = Shape(times)
+  ones = ConstantOfShape<value = int64[1] {1}>(extent)
+  rows = SplitToSequence<axis = 0>(x, ones)
+  counts = SplitToSequence<axis = 0>(times, ones)
+  yes = Constant<value = bool {1}>()
+  none = SequenceEmpty()
+  begun = SequenceConstruct(first, first)
+  n = Squeeze(extent)
+  s, t = Loop(n, yes, none, begun) <body = body (int64 i, bool go, seq(float[?,3]) given, seq(float[?,3]) other)
+      => (bool on, seq(float[?,3]) made, seq(float[?,3]) longer) {
+    on = Identity(go)
+    row = SequenceAt(rows, i)
+    count = SequenceAt(counts, i)
+    three = Constant<value_ints = [3]>()
+    shape = Concat<axis = 0>(count, three)
+    again = Expand(row, shape)
+    made = SequenceInsert(given, again)
+    once = SequenceInsert(other, row)
+    longer = SequenceInsert(once, again)
+  }>
+  all = ConcatFromSequence<axis = 0>(s)
+  more = ConcatFromSequence<axis = 0>(t)
+  squeezed = SplitToSequence<axis = 0, keepdims = 0>(x)
+  one = Constant<value_int = 1>()
+  second = SequenceAt(squeezed, one)
+}''', *[{"x": floats(len(times), 3), "times": number(times), "first": floats(1, 3)}
+       for times in ([2, 1, 3], [1, 4], [3, 0, 0, 1, 2])])
+assert "can only be joined along axis 0" in error_of(lambda: aipu.build(parsed('''wide (float[2,N] x, int64[M] times)
+    => (float[?,?] all) {
+  extent = Shape(times)
+  n = Squeeze(extent)
+  yes = Constant<value = bool {1}>()
+  none = SequenceEmpty()
+  counts = SplitToSequence<axis = 0>(times)
+  s = Loop(n, yes, none) <body = body (int64 i, bool go, seq(float[?,2]) given) => (bool on, seq(float[?,2]) made) {
+    on = Identity(go)
+    count = SequenceAt(counts, i)
+    two = Constant<value_ints = [2]>()
+    shape = Concat<axis = 0>(count, two)
+    row = Constant<value = float[1,2] {1.0, 2.0}>()
+    again = Expand(row, shape)
+    made = SequenceInsert(given, again)
+  }>
+  all = ConcatFromSequence<axis = 1>(s)
+}'''), "m.aipu.bin"))
+
 # a sequence of two states that every trip replaces, and one that it only reads
 check('''states (int64 trips, float[N] a, float[N] b) => (float[?] all, float[?,N] seen) {
   yes = Constant<value = bool {1}>()

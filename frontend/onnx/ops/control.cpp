@@ -45,6 +45,24 @@ std::string hidden_operand(OpContext& c) {
   return "";
 }
 
+// Whether the elements that a trip appends have an extent along axis 0 that only the body knows, and no other such.
+bool differ_along_first_axis(OpContext& c, const ListValue& list, const Graph& body) {
+  const auto is_inner = [&](const Dim& extent) {
+    std::vector<std::string> symbols;
+    extent.collect_symbols(&symbols);
+    return std::ranges::any_of(symbols, [&](const std::string& symbol) {
+      return body.find_symbol(symbol) != nullptr && c.graph().find_symbol(symbol) == nullptr;
+    });
+  };
+  bool differ = false;
+  for (const ValueId element : list.elements) {
+    const Shape& shape = body.type(element).shape;
+    if (shape.empty() || std::any_of(shape.begin() + 1, shape.end(), is_inner)) return false;
+    differ |= is_inner(shape[0]);
+  }
+  return differ;
+}
+
 // The same for what may be a list. One whose number of elements changes is taken as one that is appended to, which the
 // next import of the body shows.
 bool adapt(OpContext& c, size_t k, Formal* in, const Item& out, const Graph& body, std::vector<Dim>* changing) {
@@ -66,7 +84,20 @@ bool adapt(OpContext& c, size_t k, Formal* in, const Item& out, const Graph& bod
     return changed;
   }
   const bool grows_on = !in->list->grows.empty() && out.list->grows == in->list->grows;
-  if (grows_on && out.list->kind == in->list->kind) return false;
+  if (grows_on && out.list->kind == in->list->kind) {
+    if (!differ_along_first_axis(c, *out.list, body)) return false;
+    // Carried as one tensor, which the next import of the body makes longer.
+    TensorType whole = body.type(out.list->elements[0]);
+    whole.shape[0] = c.fresh_symbol(str_cat("carried_", name, "_0"));
+    changing->push_back(whole.shape[0]);
+    ListValue carried = *in->list;
+    carried.grows.clear();
+    carried.end_to_end = true;
+    carried.stacks.resize(1);
+    in->list = std::make_shared<const ListValue>(std::move(carried));
+    in->parts = {std::move(whole)};
+    return true;
+  }
   const bool may_grow = in->list->kind == PortList::Kind::kSequence && in->list->stacks.empty() &&
                         in->list->grows.empty() && out.list->kind == in->list->kind && out.list->grows.empty();
   if (!may_grow) {
@@ -367,6 +398,18 @@ void skip_identities(Graph* body) {
   }
 }
 
+// What a Loop's body begins with for the carried value of input i.
+std::vector<ValueId> initial_parts(OpContext& c, const Formal& formal, size_t i) {
+  if (c.list(i) == nullptr) return {c.input(i)};
+  const ListValue& list = *c.list(i);
+  if (!formal.list->end_to_end || list.end_to_end) return parts_of(list);
+  if (list.elements.size() == 1) return {list.elements[0]};
+  if (!list.elements.empty()) return {c.emit("Concat", {{"axis", int64_t{0}}}, list.elements)};
+  Shape none = formal.parts[0].shape;
+  none[0] = 0;
+  return {c.emit("Expand", {{"shape", none}}, {c.scalar(formal.parts[0].dtype, 0)})};
+}
+
 // A Loop that carries lists. Lists that keep their form are carried element by element. What a trip appends to one that
 // grows is stacked, as results behind all others.
 void loop_with_lists(OpContext& c, const std::vector<Formal>& formals, ImportedSubgraph body) {
@@ -382,7 +425,7 @@ void loop_with_lists(OpContext& c, const std::vector<Formal>& formals, ImportedS
     const Item& result = body.results[1 + i];
     const bool grows = result.list != nullptr && !result.list->grows.empty();
     const size_t parts = result.list != nullptr ? parts_of(*result.list).size() : 1;
-    if (i < carried && !grows) append(&inputs, c.list(2 + i) ? parts_of(*c.list(2 + i)) : std::vector{c.input(2 + i)});
+    if (i < carried && !grows) append(&inputs, initial_parts(c, formals[2 + i], 2 + i));
     auto& to = grows ? behind : outputs;
     to.insert(to.end(), given.begin() + static_cast<std::ptrdiff_t>(at),
               given.begin() + static_cast<std::ptrdiff_t>(at + parts));

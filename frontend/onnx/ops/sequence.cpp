@@ -99,6 +99,11 @@ ValueId merge_axes(OpContext& c, ValueId x, int64_t axis) {
 //
 //   stacks [T, ...], one per append of a trip  ->  [..., T, ...] each  ->  one after the other behind T, merged with it
 ValueId appended(OpContext& c, const ListValue& list, int64_t axis, bool new_axis) {
+  if (list.end_to_end) {
+    if (axis != 0 || new_axis)
+      c.fail_unsupported("tensors that a Loop appends with an extent of their own can only be joined along axis 0");
+    return list.stacks[0];
+  }
   std::vector<ValueId> moved;
   for (const ValueId stack : list.stacks) {
     std::vector<int64_t> order;
@@ -122,11 +127,13 @@ ValueId joined(OpContext& c, const ListValue& list, int64_t axis, bool new_axis)
 }
 
 int rank_of_elements(OpContext& c, const ListValue& list) {
-  return list.elements.empty() ? c.rank(list.stacks.at(0)) - 1 : c.rank(list.elements[0]);
+  if (!list.elements.empty()) return c.rank(list.elements[0]);
+  return c.rank(list.stacks.at(0)) - (list.end_to_end ? 0 : 1);
 }
 
 // Whether all elements have one shape, so that a run may choose among them.
 bool have_one_shape(OpContext& c, const ListValue& list) {
+  if (list.end_to_end) return false;
   std::vector<TensorType> types;
   for (const ValueId element : list.elements) types.push_back(c.type(element));
   for (const ValueId stack : list.stacks) {
@@ -211,6 +218,26 @@ Pieces equal_pieces(OpContext& c, const Dim& extent, int64_t size) {
   return pieces;
 }
 
+// Whether all elements of a list whose length only a run knows are 1.
+bool are_ones(OpContext& c, ValueId list) {
+  const graph::NodeId producer = c.graph().value(list).producer;
+  if (!producer.valid()) return false;
+  const graph::Node& node = std::as_const(c.graph()).node(producer);
+  if (node.op != "ConstantOfShape" && node.op != "Expand") return false;
+  if (node.op == "Expand") return c.constant_ints(node.inputs[0]) == std::vector<int64_t>{1};
+  const graph::AttributeValue* value = node.attributes.find("value");
+  const auto* tensor = value != nullptr ? std::get_if<ConstantPtr>(value) : nullptr;
+  return tensor != nullptr && *tensor != nullptr && (*tensor)->to_doubles() == std::vector<double>{1};
+}
+
+// Whether x is cut into as many pieces of 1 as only a run knows.
+bool cuts_to_ones(OpContext& c, const Dim& extent) {
+  if (!c.has_input(1)) return !extent.is_constant();
+  const ValueId split = c.input(1);
+  if (c.rank(split) == 0) return !extent.is_constant() && c.constant_ints(split) == std::vector<int64_t>{1};
+  return c.rank(split) == 1 && !c.type(split).shape[0].is_constant() && are_ones(c, split);
+}
+
 Pieces pieces_of(OpContext& c, const Dim& extent) {
   if (!c.has_input(1)) return equal_pieces(c, extent, 1);
   const ValueId split = c.input(1);
@@ -240,10 +267,21 @@ void split_to_sequence(OpContext& c) {
   if (!c.ok()) return;
   if (axis < 0 || axis >= c.rank(x))
     return c.fail_invalid(str_cat("there is no axis ", axis, " in ", c.type(x).text()));
-  const Pieces pieces = pieces_of(c, c.type(x).shape[static_cast<size_t>(axis)]);
-  if (!c.ok()) return;
   ListValue list;
   list.dtype = c.dtype(x);
+  const Dim extent = c.type(x).shape[static_cast<size_t>(axis)];
+  if (cuts_to_ones(c, extent)) {
+    // A stack, as a Loop makes it.
+    std::vector<int64_t> order{axis};
+    for (int64_t k = 0; k < c.rank(x); ++k) {
+      if (k != axis) order.push_back(k);
+    }
+    const ValueId stack = axis == 0 ? x : c.transpose(x, order);
+    list.stacks = {keeps ? c.unsqueeze(stack, {axis + 1}) : stack};
+    return c.set_output(0, Item{{}, make_list(std::move(list))});
+  }
+  const Pieces pieces = pieces_of(c, extent);
+  if (!c.ok()) return;
   if (pieces.count > 0) {
     std::vector<std::string> names;
     for (size_t k = 0; k < pieces.count; ++k) names.push_back(str_cat(c.output_names[0], "[", k, "]"));
@@ -262,7 +300,7 @@ void split_to_sequence(OpContext& c) {
 void sequence_length(OpContext& c) {
   const ListPtr list = sequence_of(c, 0);
   if (list == nullptr) return;
-  if (!list->grows.empty()) return static_cast<void>(known_sequence(c, 0));
+  if (!list->grows.empty() || list->end_to_end) return static_cast<void>(known_sequence(c, 0));
   ValueId length = c.int64_scalar(static_cast<int64_t>(list->elements.size()));
   for (const ValueId stack : list->stacks) length = c.emit("Add", {}, {length, c.squeeze(c.size_of(stack, 0), {0})});
   c.set_output(0, length);
@@ -291,6 +329,10 @@ void sequence_insert(OpContext& c) {
   if (!c.ok()) return;
   ListValue longer = *list;
   const size_t count = list->elements.size();
+  if (list->end_to_end && !c.has_input(2)) {
+    longer.stacks[0] = c.emit("Concat", {{"axis", int64_t{0}}}, {list->stacks[0], added});
+    return c.set_output(0, Item{{}, make_list(std::move(longer))});
+  }
   if (!c.has_input(2)) {
     if (!list->stacks.empty()) return static_cast<void>(known_sequence(c, 0));
     longer.elements.push_back(added);
