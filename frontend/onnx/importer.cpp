@@ -246,6 +246,7 @@ Status Importer::collect_attributes(Scope& scope, const onnx::NodeProto& node,
 
 Status Importer::import_nodes(Scope& scope, const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
   AIPU_ASSIGN_OR_RETURN(const auto order, execution_order(nodes));
+  scope.nodes = &nodes;
   for (const int index : order) {
     const onnx::NodeProto& node = nodes[index];
     if (auto status = import_node(scope, node); !status.ok()) {
@@ -254,6 +255,34 @@ Status Importer::import_nodes(Scope& scope, const google::protobuf::RepeatedPtrF
     }
   }
   return {};
+}
+
+namespace {
+
+bool joins_along(const onnx::NodeProto& node, int64_t axis) {
+  int64_t own_axis = 0, new_axis = 0;
+  for (const auto& attribute : node.attribute()) {
+    if (attribute.name() == "axis") own_axis = attribute.i();
+    if (attribute.name() == "new_axis") new_axis = attribute.i();
+  }
+  return node.op_type() == "ConcatFromSequence" && new_axis == 0 && own_axis == axis;
+}
+
+// The nodes that read a value, those of bodies too.
+void add_readers(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, const std::string& name,
+                 std::vector<const onnx::NodeProto*>* readers) {
+  for (const onnx::NodeProto& node : nodes) {
+    if (std::ranges::find(node.input(), name) != node.input().end()) readers->push_back(&node);
+    for (const auto& attribute : node.attribute()) add_readers(attribute.g().node(), name, readers);
+  }
+}
+
+}  // namespace
+
+bool Importer::is_only_joined(const std::string& name, int64_t axis) const {
+  std::vector<const onnx::NodeProto*> readers;
+  add_readers(*current_->nodes, name, &readers);
+  return !readers.empty() && std::ranges::all_of(readers, [&](const auto* node) { return joins_along(*node, axis); });
 }
 
 Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {

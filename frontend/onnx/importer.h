@@ -39,6 +39,7 @@ struct Scope {
   Graph* graph = nullptr;
   Scope* parent = nullptr;  // the enclosing one, for sub-graphs; functions see only their arguments
   const OpsetVersions* opsets = nullptr;
+  const google::protobuf::RepeatedPtrField<onnx::NodeProto>* nodes = nullptr;
   std::string name_prefix;                          // of origins, for inlined functions
   std::unordered_map<std::string, ValueId> values;  // invalid: an optional argument that was not given
   std::unordered_map<std::string, ListPtr> lists;   // sequences and optionals
@@ -61,6 +62,7 @@ class Importer : public SubgraphImporter {
   Result<ImportedSubgraph> import_subgraph(const onnx::GraphProto& proto, const std::vector<Formal>& formals) override;
   Result<std::vector<Item>> inline_subgraph(const onnx::GraphProto& proto, const std::vector<Item>& arguments) override;
   Dim fresh_symbol(const std::string& hint) override;
+  bool is_only_joined(const std::string& name, int64_t axis) const override;
   int64_t number_of_string(const std::string& text) override { return reader_.strings->number_of(text); }
   std::unique_ptr<Graph> new_body(const std::string& name) override;
 

@@ -70,6 +70,9 @@ class SubgraphImporter {
   virtual std::unique_ptr<Graph> new_body(const std::string& name) = 0;
   // A symbol no one else in the model uses.
   virtual Dim fresh_symbol(const std::string& hint) = 0;
+  // Whether a sequence of this name is read in the graph that is being imported, and only to join its tensors along an
+  // axis that they have.
+  virtual bool is_only_joined(const std::string& name, int64_t axis) const = 0;
   // The number of a string, as tensors of strings hold it.
   virtual int64_t number_of_string(const std::string& text) = 0;
 };
@@ -169,6 +172,7 @@ class OpContext {
   ImportedSubgraph import_subgraph(const onnx::GraphProto* proto, const std::vector<Formal>& formals);
   std::vector<Item> inline_subgraph(const onnx::GraphProto* proto, const std::vector<Item>& arguments);
   Dim fresh_symbol(const std::string& hint) { return subgraphs_.fresh_symbol(hint); }
+  bool is_only_joined(const std::string& name, int64_t axis) const { return subgraphs_.is_only_joined(name, axis); }
   // The value with a symbol of its own for each extent that is too long an expression to be repeated by what follows.
   ValueId with_short_extents(ValueId value);
   // An empty graph, and what emits nodes of this ONNX node into it.

@@ -65,9 +65,9 @@ def multiply_step(first, last, acc, bases, stride, w, w_base, ahead, ahead_step,
         if not EDGES:
             S.prefetch(ahead + S.i64(t) * ahead_step, level=2)
     for i in S.unroll(first, last):
-        word = (
-            bases[(i - first) // ROWS_PER_BASE] + (S.i64((i - first) % ROWS_PER_BASE) * stride + t * DEPTH)
-        ).as_ptr("i32")
+        word = (bases[(i - first) // ROWS_PER_BASE] + (S.i64((i - first) % ROWS_PER_BASE) * stride + t * DEPTH)).as_ptr(
+            "i32"
+        )
         words = S.vbcast(word[0], lanes=VL)
         left = S.reinterpret(words, f"{LEFT}x{DEPTH * VL}")
         if FLIP:

@@ -85,7 +85,9 @@ bool adapt(OpContext& c, size_t k, Formal* in, const Item& out, const Graph& bod
   }
   const bool grows_on = !in->list->grows.empty() && out.list->grows == in->list->grows;
   if (grows_on && out.list->kind == in->list->kind) {
-    if (!differ_along_first_axis(c, *out.list, body)) return false;
+    if (!differ_along_first_axis(c, *out.list, body) || k >= c.output_names.size() ||
+        !c.is_only_joined(c.output_names[k], 0))
+      return false;
     // Carried as one tensor, which the next import of the body makes longer.
     TensorType whole = body.type(out.list->elements[0]);
     whole.shape[0] = c.fresh_symbol(str_cat("carried_", name, "_0"));
