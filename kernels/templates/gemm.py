@@ -101,9 +101,10 @@ def multiply_whole(acc, low, high, a, stride, b, whole, lanes, element):
 
 
 # Those of sums, of the rows' values and of four vectors of the right operand, which one instruction loads. It takes
-# four that are neighbours, which the compiler does not find where fewer are left over.
+# four that are neighbours, which the compiler does not find where fewer are left over. Of a block that has no multiple
+# of four it loads two (one vector of two elements per row, as of float64).
 REGISTERS_OF_A_LOOP = 30
-PARTS = 4
+PARTS = 4 if VL * NV % 4 == 0 else 2
 # Rows with an address of their own, by which the loop ends: so few that counting would be too much of it.
 LOWEST_TILE = 2
 

@@ -27,6 +27,8 @@ MORE_RUNTIME = [
     "devices_conformance",
     "devices_session",
 ]
+# qemu-user ends the child of a process with threads by an assertion of its own.
+NOT_IN_QEMU = "Async.AChildLosesTheRunsOfItsParentAndSubmitsItsOwn"
 # Every template's numbers beside oneDNN, the interpreter or formulas. The C of what has no products of bytes is one for
 # the first two targets, which differ in -march there: by default each is seen once, in the numerics or in the models.
 NUMERICS = ["kernels", "quantized"]
@@ -88,7 +90,13 @@ def runtime(arm: Arm, scratch: Path) -> None:
     build(arm.source, "aarch64", arm.folder, tests)
     device = arm.device(scratch)["AIPU_REMOTE_DEVICE"]
     for test in tests:
-        run(*arm.program(test), "--gtest_brief=1", CC="aarch64-linux-gnu-gcc", AIPU_REMOTE_DEVICE=device)
+        run(
+            *arm.program(test),
+            "--gtest_brief=1",
+            f"--gtest_filter=-{NOT_IN_QEMU}",
+            CC="aarch64-linux-gnu-gcc",
+            AIPU_REMOTE_DEVICE=device,
+        )
         print(f"{test}: passed", flush=True)
 
 
@@ -136,9 +144,7 @@ def onnx(arm: Arm, scratch: Path) -> None:
     folders = {folder.name: folder for folder in ONNX_DATA.glob("*/*")}
     # What looks into strings needs libraries of others, which only the other build has.
     chosen = [
-        folders[name]
-        for name in names[::ONNX_STRIDE]
-        if not re.search("string|strnormalizer|tfidf", name, re.IGNORECASE)
+        folders[name] for name in names[::ONNX_STRIDE] if not re.search("string|strnorm|tfidf", name, re.IGNORECASE)
     ]
     said = run(arm.build / "bin/aipu-onnx-test", *runner(arm), "--failures", *chosen, TMPDIR=str(scratch))
     print(f"ONNX backend tests: {said.splitlines()[-1]}", flush=True)

@@ -361,6 +361,26 @@ std::string few_rows_model(int64_t columns) {
   return b.save(path).ok() ? path : "";
 }
 
+// Registers of two elements, one per row: fewer of the right operand in a block than one instruction loads.
+TEST_F(Disassembled, ProductsOfDoublesForAArch64) {
+  if (const std::string missing = missing_tool("aarch64-neon"); !missing.empty())
+    GTEST_SKIP() << "there is no " << missing;
+  for (const int64_t columns : {1, 2, 4, 6}) {
+    OnnxBuilder b("doubles", 1);
+    b.input("x", DType::kF64, {"N", int64_t{7}});
+    const std::vector<double> weights(static_cast<size_t>(7 * columns), 0.5);
+    b.output(b.op("MatMul", {"x", b.initializer(TensorData::of(DType::kF64, {7, columns}, weights))}), "y", DType::kF64,
+             {"N", columns});
+    gbuilder::BuildOptions options;
+    options.model = temporary_path("doubles.onnx");
+    options.output = temporary_path("doubles.aipu.bin");
+    options.target = "aarch64-neon";
+    ASSERT_TRUE(b.save(options.model).ok());
+    const auto built = gbuilder::build_model(options);
+    EXPECT_TRUE(built.ok()) << columns << ": " << built.status().message();
+  }
+}
+
 // kernels/README.md says why one row stays below four of five.
 TEST_F(Disassembled, MostInstructionsOfProductsOfFewRowsForAArch64Multiply) {
   if (const std::string missing = missing_tool("aarch64-neon"); !missing.empty())

@@ -585,17 +585,3 @@ def test_quantization_by_a_known_scale_is_that_of_a_division(tmp_path, random):
                 y = np.clip(np.rint(x / scale) + zero, least, most).astype(dtype)
             family.add("QuantizeLinear", [x, scale, dtype(zero)], y, constants=(1, 2), tolerance=0)
     family.check(tmp_path)
-
-
-def test_extents_that_become_too_long_are_refused(tmp_path):
-    """Reshapes to extents of a run: each repeats those before, in the end they are no expression any more."""
-    nodes, last = [], "x"
-    for k in range(3):
-        nodes += [node("Reshape", [last, f"shape_{k}"], [f"y{k}"]), node("Softmax", [f"y{k}"], [f"z{k}"])]
-        last = f"z{k}"
-    shapes = [(f"shape_{k}", "int64", [3]) for k in range(3)]
-    write_model(
-        tmp_path / "m.onnx", nodes, [("x", "float32", ["a", "b"]), *shapes], [(last, "float32", ["c", "d", "e"])]
-    )
-    with pytest.raises(RuntimeError, match="Reshape.*extents of its operands are no expression of those of the inputs"):
-        aipu.build(tmp_path / "m.onnx", tmp_path / "m.aipu.bin")
