@@ -94,7 +94,7 @@ FewTiles few_tiles(const tir::Target& target, int64_t digits, int64_t most_rows)
     if (digits == 3) tiles = {{4, 3, 2, 1}, {2, 2, 4, 4}};
     if (digits == 1) tiles = {{8, 4, 2, 1}, {2, 2, 4, 4}};
   }
-  while (tiles.heights.front() > most_rows) {
+  while (!tiles.heights.empty() && tiles.heights.front() > most_rows) {
     tiles.heights.erase(tiles.heights.begin());
     tiles.vectors.erase(tiles.vectors.begin());
   }

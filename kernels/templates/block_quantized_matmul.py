@@ -46,7 +46,7 @@ HALF = CODES // 2  # in each half of a word
 WORDS = BLOCK // CODES  # of a block
 PANEL_WIDTH = PANEL_VECTORS * VL
 # Up to so many rows tiles are whole panels.
-WHOLE_PANEL_ROWS = max([h for h, v in zip(FEW_HEIGHTS, FEW_VECTORS) if v == PANEL_VECTORS], default=0)
+WHOLE_PANEL_ROWS = max([0] + [h for h, v in zip(FEW_HEIGHTS, FEW_VECTORS) if v == PANEL_VECTORS])
 CHUNK_BLOCKS = max(32 // WORDS, 1)
 # Where the magnitudes of a row sum up to less, no sum of its products by codes overflows.
 LARGE = 2.0**100 if DIGITS > 0 else 2.0 ** (127 - BITS)

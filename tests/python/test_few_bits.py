@@ -91,6 +91,18 @@ def test_known_rows(tmp_path, rows):
     check(build(tmp_path, weights, [rows]), weights, (rows,))
 
 
+@pytest.mark.parametrize("target, backend", [("host", None), ("X2_1204", "x2")])
+def test_no_rows(tmp_path, target, backend):
+    """As many as are known, none: no tile is so low."""
+    weights = Weights(rows=19, depth=64, block=32, bits=4)
+    x = np.zeros((0, 64), F32)
+    model = aipu.load(
+        build(tmp_path, weights, [0], target=target, disabled_passes=["simplify_algebra", "fold_constants"]),
+        backend=backend,
+    )
+    assert model.run({"x": x})["y"].shape == (0, 19)
+
+
 @pytest.mark.parametrize("block", [16, 64, 128, 48])
 def test_blocks(tmp_path, block):
     """The depth ends within a block, and may be less than one."""

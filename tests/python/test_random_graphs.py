@@ -36,3 +36,10 @@ def test_interpreted(tmp_path, monkeypatch):
 @pytest.mark.parametrize("target, backend", [("host", "native"), ("X2_1204", "x2")])
 def test_compiled(target, backend):
     agree(10, 1000, "--together", "20", "--target", target, "--backend", backend)
+
+
+def test_that_failed_once(monkeypatch):
+    """A product by few bits of which no tile takes few rows."""
+    monkeypatch.setenv("AIPU_GRAPHS_FIRST", "433")
+    monkeypatch.setenv("AIPU_GRAPHS_SEEDS", "1")
+    agree(1, 1, "--target", "X2_1204", "--backend", "x2")
