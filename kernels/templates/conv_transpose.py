@@ -10,8 +10,8 @@ Parameters as in conv.py, without taps in TILING. Weights are packed
 from aipu import script as S
 from conv import Panel, Plane, Target, convolve_row
 from sharing import own_rows, own_share, own_work
-from spatial import Axis, Geometry, Groups, row_at, taps_inside
-from transposed_phases import Phases, phase_taps, taps_of
+from spatial import Axis, Geometry, Groups, row_at
+from transposed_phases import Phases, phase_taps, row_taps, taps_ahead, taps_of
 
 NR = NV * VL
 
@@ -42,28 +42,17 @@ def conv_transpose(
             w_panel = weights + panel * (depth.kernel * height.kernel * width.kernel * w_tap)
             first_row, last_row = own_rows(work, block_first, panel)
             for number in range(first_row, last_row):
-                row = row_at(number, geometry)
-                planes = phase_taps(row.depth, depth, phases.depth)
-                lines = phase_taps(row.height, height, phases.height)
-                in_depth = taps_inside(planes.start, planes.count, phases.depth.step, depth.image)
-                in_height = taps_inside(lines.start, lines.count, phases.height.step, height.image)
-                front = row.image * depth.image + planes.start + in_depth.first * phases.depth.step
-                top = lines.start + in_height.first * phases.height.step
+                own = row_taps(row_at(number, geometry), geometry, phases)
                 plane = Plane(
-                    x + ((front * height.image + top) * line + group * groups.image),
-                    in_depth.count,
-                    in_height.count,
+                    x + (own.image_line * line + group * groups.image),
+                    own.planes_inside,
+                    own.lines_inside,
                     phases.height.step * line,
                     phases.depth.step * height.image * line,
                 )
-                taps_ahead = planes.before * (height.kernel * width.kernel) + planes.count * lines.before * width.kernel
                 for first in range(S.min(width.stride, width.result)):
                     taps = phase_taps(first, width, phases.width)
-                    ahead = (
-                        taps_ahead
-                        + planes.count * lines.count * taps.before
-                        + (in_depth.first * lines.count + in_height.first) * taps.count
-                    )
+                    ahead = taps_ahead(own, taps)
                     w_line = taps.count * w_tap
                     convolve_row(
                         plane,
@@ -78,7 +67,7 @@ def conv_transpose(
                         geometry.channels,
                         groups.image,
                         merge,
-                        Panel(w_panel + ahead * w_tap, w_tap, w_line, lines.count * w_line),
+                        Panel(w_panel + ahead * w_tap, w_tap, w_line, own.lines * w_line),
                         extras,
                         Target(out, (number * width.result + first) * ldc, width.stride * ldc, n, columns),
                     )

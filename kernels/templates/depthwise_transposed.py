@@ -14,8 +14,8 @@ from aipu import script as S
 from epilogue import finish_shared, shared_values
 from gemm import ROWS_PER_BASE, row_bases
 from sharing import own_rows, own_work
-from spatial import Geometry, row_at, taps_inside
-from transposed_phases import Phases, phase_taps
+from spatial import Geometry, row_at
+from transposed_phases import Phases, phase_taps, row_taps, taps_ahead
 
 
 @S.record
@@ -121,21 +121,10 @@ def depthwise_transposed(
             w_vector = weights + vector * (depth.kernel * height.kernel * width.kernel * VL)
             first_row, last_row = own_rows(work, block_first, vector)
             for number in range(first_row, last_row):
-                row = row_at(number, geometry)
-                planes = phase_taps(row.depth, depth, phases.depth)
-                lines = phase_taps(row.height, height, phases.height)
-                in_depth = taps_inside(planes.start, planes.count, phases.depth.step, depth.image)
-                in_height = taps_inside(lines.start, lines.count, phases.height.step, height.image)
-                front = row.image * depth.image + planes.start + in_depth.first * phases.depth.step
-                top = lines.start + in_height.first * phases.height.step
-                taps_ahead = planes.before * (height.kernel * width.kernel) + planes.count * lines.before * width.kernel
+                own = row_taps(row_at(number, geometry), geometry, phases)
                 for phase in range(S.min(width.stride, width.result)):
                     taps = phase_taps(phase, width, phases.width)
-                    ahead = (
-                        taps_ahead
-                        + planes.count * lines.count * taps.before
-                        + (in_depth.first * lines.count + in_height.first) * taps.count
-                    )
+                    ahead = taps_ahead(own, taps)
                     results = S.ceildiv(width.result - phase, width.stride)
                     for tile in range(S.ceildiv(results, WIDTH)):
                         p = S.max(S.min(tile * WIDTH, results - WIDTH), 0)
@@ -146,16 +135,16 @@ def depthwise_transposed(
                             if is_inside == (checked == 0):
                                 transposed_tile(
                                     checked == 1,
-                                    x + ((front * height.image + top) * line + c),
+                                    x + (own.image_line * line + c),
                                     geometry.channels,
                                     c,
                                     phases.width.step,
                                     Taps(
-                                        in_depth.count,
+                                        own.planes_inside,
                                         phases.depth.step * height.image * line,
-                                        lines.count * taps.count * VL,
+                                        own.lines * taps.count * VL,
                                     ),
-                                    Taps(in_height.count, phases.height.step * line, taps.count * VL),
+                                    Taps(own.lines_inside, phases.height.step * line, taps.count * VL),
                                     Taps(taps.count, phases.width.step * geometry.channels, VL),
                                     w_vector + ahead * VL,
                                     Pixels(

@@ -8,7 +8,7 @@ pixels are the epilogue of 0.
 """
 
 from aipu import script as S
-from spatial import Axis
+from spatial import Axis, taps_inside
 
 
 def residue_of(reach, stride, dilation, residues):
@@ -66,3 +66,45 @@ def phase_taps(position, axis: Axis, phase: Phase):
         count=count,
         before=taps_before(residue, axis.kernel, phase.residues),
     )
+
+
+@S.record
+class RowTaps:
+    """The part of the kernel that a row's phase has: of `count` lines of taps, with `before` taps of other residues
+    before them, `lines` to a plane, those of `planes_inside` by `lines_inside` are inside the image, behind `skipped`
+    that are not; `image_line`: where the first of them is, as a line of all images.
+    """
+
+    count: S.i32
+    before: S.i32
+    lines: S.i32
+    planes_inside: S.i32
+    lines_inside: S.i32
+    skipped: S.i32
+    image_line: S.i32
+
+
+def row_taps(row, geometry, phases):
+    """The taps of a row (row_at())."""
+    depth, height = geometry.depth, geometry.height
+    planes = phase_taps(row.depth, depth, phases.depth)
+    lines = phase_taps(row.height, height, phases.height)
+    in_depth = taps_inside(planes.start, planes.count, phases.depth.step, depth.image)
+    in_height = taps_inside(lines.start, lines.count, phases.height.step, height.image)
+    front = row.image * depth.image + planes.start + in_depth.first * phases.depth.step
+    top = lines.start + in_height.first * phases.height.step
+    return RowTaps(
+        count=planes.count * lines.count,
+        before=planes.before * (height.kernel * geometry.width.kernel)
+        + planes.count * lines.before * geometry.width.kernel,
+        lines=lines.count,
+        planes_inside=in_depth.count,
+        lines_inside=in_height.count,
+        skipped=in_depth.first * lines.count + in_height.first,
+        image_line=front * height.image + top,
+    )
+
+
+def taps_ahead(own: RowTaps, taps: PhaseTaps):
+    """Of the packed weights, those before the first tap inside the image of a phase of the row."""
+    return own.before + own.count * taps.before + own.skipped * taps.count
