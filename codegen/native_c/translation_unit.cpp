@@ -50,8 +50,8 @@ std::string host_prelude(const Target& target) {
   std::string text = fmt::format("#define AIPU_VECTOR_BITS {}\n", target.vector_bits);
   text += prelude_file("kernel_abi.h");
   for (const char* name :
-       {"prelude_types.h", "prelude_ops.h", "prelude_convert.h", "prelude_dots.h", "prelude_memory.h",
-        "prelude_vector_math.h", "math_functions.h", "prelude_math.h", "prelude_print.h"}) {
+       {"prelude_types.h", "prelude_ops.h", "prelude_limits.h", "prelude_bits.h", "prelude_convert.h", "prelude_dots.h",
+        "prelude_memory.h", "prelude_vector_math.h", "math_functions.h", "prelude_math.h", "prelude_print.h"}) {
     // Inlined without exception: a loop over lanes around a call would not vectorise.
     const bool is_math = std::string_view(name) == "math_functions.h";
     if (is_math) text += "#pragma push_macro(\"inline\")\n#define inline inline __attribute__((always_inline))\n";
