@@ -22,6 +22,11 @@ def window(g, x, kernel, dilated_with_auto_pad=True):
         reach = (kernel[k] - 1) * attributes.get("dilations", [1] * spatial)[k] + 1
         if reach > extent + pads[k] + pads[k + spatial]:
             raise Refused
+        # Strides that pass over the last elements would make the padding of SAME negative: here it is 0, as where the
+        # word comes from (TensorFlow); ONNX Runtime cuts pools of 8 bits, and refuses the others.
+        stride = attributes["strides"][k]
+        if attributes.get("auto_pad", "").startswith("SAME") and (extent - 1) // stride * stride + reach < extent:
+            raise Refused
     return attributes
 
 
