@@ -75,6 +75,53 @@ def test_blocks_of_other_axes(tmp_path, random, kind, gather_axis, quantize_axis
         np.testing.assert_allclose(found[f"y{k}"], expected[k], rtol=1e-5, atol=1e-5)
 
 
+class BlockWeights:
+    """Weights [rows, depth] of 4 bits in blocks of 32, as two operands."""
+
+    def __init__(self, random, rows, depth):
+        codes = random.integers(0, 16, (rows, depth)).astype(np.uint8)
+        self.scales = floats(random, rows, depth // 32) / 8
+        self.values = (codes - F32(8)) * np.repeat(self.scales, 32, 1)
+        self.codes = (codes[:, ::2] | codes[:, 1::2] << 4).reshape(rows, depth // 32, 16)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_products_of_layers_with_weights_of_few_bits(tmp_path, random, family, constant):
+    depth, rows, keys = 64, 12, 4
+    x, skip, scale = floats(random, 2, 3, depth), floats(random, 2, 3, depth), floats(random, depth)
+    gate, up = BlockWeights(random, rows, depth), BlockWeights(random, rows, depth)
+    biases = floats(random, 2, rows)
+
+    def normed(x, epsilon):
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + F32(epsilon)) * scale
+
+    def gated(x, bias):
+        a, b = (x @ w.values.T + one for w, one in zip((gate, up), bias))
+        return a / (1 + np.exp(-a)) * b
+
+    def add(op, operands, expected, **attributes):
+        places = [i for i in range(3, len(operands)) if operands[i] is not None] if constant else []
+        more = {"K": depth, "block_size": 32, "bits": 4, **attributes}
+        family.add(op, operands, expected, constants=places, symbols=[0], tolerance=2e-4, **more)
+
+    options = {"N": rows, "activation": "silu"}
+    none = np.zeros((2, 1), F32)
+    weights = [gate.codes, gate.scales, None, up.codes, up.scales]
+    add("MatMulNBitsMlp", [x, None, None, *weights], gated(x, none), **options)
+    add("MatMulNBitsMlp", [x, None, scale, *weights], gated(normed(x, 1e-5), none), **options)
+    weights = [gate.codes, gate.scales, biases[0], up.codes, up.scales, biases[1]]
+    expected = [gated(normed(x + skip, 0.25), biases), x + skip]
+    add("MatMulNBitsMlp", [x, skip, scale, *weights], expected, epsilon=0.25, **options)
+    q, k, v = (BlockWeights(random, n, depth) for n in (rows, keys, keys))
+    bias = floats(random, keys)
+    weights = [q.codes, q.scales, None, k.codes, k.scales, bias, v.codes, v.scales]
+    parts = [normed(x, 1e-6) @ w.values.T + more for w, more in zip((q, k, v), (0, bias, 0))]
+    add("MatMulNBitsQkv", [x, None, scale, *weights], parts, Nq=rows, Nkv=keys)
+    parts = [normed(x + skip, 1e-6) @ w.values.T + more for w, more in zip((q, k, v), (0, bias, 0))]
+    add("MatMulNBitsQkv", [x, skip, scale, *weights], [*parts, x + skip], Nq=rows, Nkv=keys)
+    family.check(tmp_path)
+
+
 @pytest.mark.parametrize("symbols", [[], [0]])
 def test_repeated_ngrams(tmp_path, random, family, symbols):
     for length in (1, 2, 9):

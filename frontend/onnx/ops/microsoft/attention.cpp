@@ -1,22 +1,12 @@
-// Attention, PackedAttention, QAttention and MultiHeadAttention.
+// Attention, QAttention and MultiHeadAttention.
 #include <limits>
 
-#include "frontend/onnx/ops/attention_parts.h"
 #include "frontend/onnx/ops/compose.h"
+#include "frontend/onnx/ops/microsoft/attention_heads.h"
 #include "frontend/onnx/ops/microsoft/converters.h"
 #include "frontend/onnx/ops/microsoft/quantized.h"
 
 namespace aipu::frontend::microsoft {
-
-namespace {
-
-// What all of them say about the scores.
-struct ScoreAttributes {
-  int64_t heads = 0;
-  bool causal = false;
-  double mask_value = 0;
-  std::optional<double> scale;
-};
 
 ScoreAttributes take_score_attributes(OpContext& c) {
   ScoreAttributes a;
@@ -28,6 +18,8 @@ ScoreAttributes take_score_attributes(OpContext& c) {
   if (c.ok() && a.heads < 1) c.fail_invalid(str_cat("num_heads is ", a.heads));
   return a;
 }
+
+namespace {
 
 // What a mask adds to the scores [batch, heads, queries, keys]: `hidden` where it is 0 or, as one or two numbers for
 // each sentence, where a key is not below its end (and not from its beginning on).
@@ -68,7 +60,8 @@ ValueId causal_mask(OpContext& c, ValueId q, ValueId keys, ValueId past) {
   return c.emit("GreaterOrEqual", {}, {query, positions_along(c, keys, 2)});
 }
 
-// Queries, keys and values of the sizes, which are one tensor.
+}  // namespace
+
 ScaledAttention heads_of(OpContext& c, ValueId projected, const std::vector<int64_t>& sizes, const ScoreAttributes& a) {
   ScaledAttention core;
   core.heads = core.key_heads = a.heads;
@@ -82,6 +75,8 @@ ScaledAttention heads_of(OpContext& c, ValueId projected, const std::vector<int6
   }
   return core;
 }
+
+namespace {
 
 // Attention of projected queries, keys and values that are one tensor, and its past, which is one too.
 void attend(OpContext& c, ValueId projected, const std::vector<int64_t>& sizes, const ScoreAttributes& a, ValueId mask,
@@ -109,7 +104,8 @@ void refuse_shared_buffers(OpContext& c) {
   if (c.take_int("do_rotary", 0) != 0) c.fail_unsupported("do_rotary is not supported");
 }
 
-// How many columns of the weights are for queries, keys and values.
+}  // namespace
+
 std::vector<int64_t> take_sizes(OpContext& c) {
   auto sizes = c.take_ints("qkv_hidden_sizes").value_or(std::vector<int64_t>());
   if (!c.ok()) return sizes;
@@ -124,8 +120,6 @@ std::vector<int64_t> take_sizes(OpContext& c) {
   return sizes;
 }
 
-}  // namespace
-
 void attention(OpContext& c) {
   c.expect_inputs(2, 7);
   const ScoreAttributes a = take_score_attributes(c);
@@ -136,37 +130,6 @@ void attention(OpContext& c) {
   if (c.has_input(6)) return c.fail_unsupported("past_sequence_length is not supported");
   const ValueId projected = add_if(c, matmul(c, c.input(0), c.input(1)), c.input(2));
   attend(c, projected, sizes, a, c.input(3), c.input(4), c.input(5));
-}
-
-// Attention of sentences without their padding: rows of tokens, one sentence behind the other. token_offset [batch,
-// length] begins with the places that they have in the padded sentences.
-void packed_attention(OpContext& c) {
-  c.expect_inputs(5, 6);
-  const ScoreAttributes a = take_score_attributes(c);
-  const auto sizes = take_sizes(c);
-  if (!c.ok()) return;
-  if (c.rank(c.input(0)) != 2 || c.rank(c.input(3)) != 2 || c.rank(c.input(4)) != 1)
-    return c.fail_invalid(
-        "takes tokens [count, size], token_offset [batch, length] and cumulative lengths [batch + 1]");
-  const ValueId projected = add_if(c, matmul(c, c.input(0), c.input(1)), c.input(2));
-  const ValueId all_places = reshape(c, c.cast(c.input(3), DType::kI64), {-1});
-  const ValueId places = c.emit("Slice", {}, {all_places, c.int64s({0}), c.size_of(c.input(0), 0), c.int64s({0})});
-  if (!c.ok()) return;
-  const Shape sentences = c.type(c.input(3)).shape, rows = c.type(projected).shape;
-  const ValueId blank =
-      c.emit("Expand", {},
-             {c.scalar(c.dtype(projected), 0), concat(c, 0, {c.size_of(all_places, 0), c.size_of(projected, 1)})});
-  const ValueId padded = c.emit("ScatterND", {}, {blank, c.unsqueeze(places, {1}), projected});
-  const ValueId by_sentence = c.emit("Reshape", {{"shape", Shape{sentences[0], sentences[1], rows[1]}}}, {padded});
-  ScaledAttention core = heads_of(c, by_sentence, sizes, a);
-  const ValueId ends = c.cast(c.input(4), DType::kI64);
-  const ValueId lengths = subtract(c, slice(c, ends, 0, 1, INT64_MAX), slice(c, ends, 0, 0, -1));
-  core.allowed = c.emit("Less", {}, {positions_along(c, core.k, 2), c.unsqueeze(lengths, {1, 2, 3})});
-  core.biases = {c.input(5)};
-  const ValueId y = scaled_attention(c, core);
-  if (!c.ok()) return;
-  const Shape flat = {sentences[0] * sentences[1], c.type(y).shape.back()};
-  c.set_output(0, gather(c, c.emit("Reshape", {{"shape", flat}}, {y}), places));
 }
 
 void q_attention(OpContext& c) {

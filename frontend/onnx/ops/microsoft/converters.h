@@ -33,9 +33,16 @@ void group_norm(OpContext& c);
 
 // attention.cpp
 void attention(OpContext& c);
-void packed_attention(OpContext& c);
 void q_attention(OpContext& c);
 void multi_head_attention(OpContext& c);
+// packed_tokens.cpp
+void packed_attention(OpContext& c);
+void packed_multi_head_attention(OpContext& c);
+void remove_padding(OpContext& c);
+void restore_padding(OpContext& c);
+// relative_position.cpp
+void relative_position_bias(OpContext& c);
+void gated_relative_position_bias(OpContext& c);
 // group_query_attention.cpp
 void group_query_attention(OpContext& c);
 void sparse_attention(OpContext& c);
@@ -79,9 +86,13 @@ void complex_mul(OpContext& c);
 void matmul_integer_to_float(OpContext& c);
 void dynamic_quantize_matmul(OpContext& c);
 void dynamic_quantize_lstm(OpContext& c);
-void matmul_n_bits(OpContext& c);
 void matmul_bnb4(OpContext& c);
 void gather_block_quantized(OpContext& c);
+
+// n_bits.cpp
+void matmul_n_bits(OpContext& c);
+void matmul_n_bits_mlp(OpContext& c);
+void matmul_n_bits_qkv(OpContext& c);
 
 // qlinear.cpp: dequantise, compute, quantise
 void qlinear_binary(OpContext& c);
