@@ -39,6 +39,16 @@ const std::map<std::string_view, Kind>& kinds() {
   return kKinds;
 }
 
+// The ends of an integer type's range; that of 64 unsigned bits by its bits, which the template casts.
+int64_t least(DType dtype) {
+  return dtype == DType::kBool || is_unsigned_int(dtype) ? 0 : INT64_MIN >> (64 - dtype_bits(dtype));
+}
+int64_t greatest(DType dtype) {
+  if (dtype == DType::kBool) return 1;
+  if (is_unsigned_int(dtype)) return static_cast<int64_t>(UINT64_MAX >> (64 - dtype_bits(dtype)));
+  return INT64_MAX >> (64 - dtype_bits(dtype));
+}
+
 // Per axis whether it is reduced.
 Result<std::vector<bool>> reduced_axes(const Graph& graph, const Node& node) {
   const size_t rank = graph.type(node.inputs[0]).shape.size();
@@ -122,14 +132,10 @@ class ReducePlugin final : public OpPlugin {
     // Sums of narrow integers are formed in 32 bits and wrap when stored, as the element type would.
     if (is_integer(accumulator) && dtype_bits(accumulator) < 32) accumulator = DType::kI32;
     const int lanes = std::max(2, context.lanes(accumulator));
-    const dsl::Captured lowest = is_floating(accumulator) ? dsl::Captured{std::string("-inf")}
-                                 : is_unsigned_int(accumulator)
-                                     ? dsl::Captured{int64_t{0}}
-                                     : dsl::Captured{-(int64_t{1} << (dtype_bits(accumulator) - 2)) * 2};
-    const dsl::Captured highest = is_floating(accumulator) ? dsl::Captured{std::string("inf")}
-                                  : is_unsigned_int(accumulator)
-                                      ? dsl::Captured{dtype_bits(accumulator) == 32 ? int64_t{UINT32_MAX} : INT64_MAX}
-                                      : dsl::Captured{accumulator == DType::kI32 ? int64_t{INT32_MAX} : INT64_MAX};
+    // What is stored of nothing is the end of its own type's range, not of the accumulator's.
+    const dsl::Captured lowest = is_floating(stored) ? dsl::Captured{std::string("-inf")} : dsl::Captured{least(x.dtype)};
+    const dsl::Captured highest =
+        is_floating(stored) ? dsl::Captured{std::string("inf")} : dsl::Captured{greatest(x.dtype)};
     const dsl::Captured identity = kind.combine == "max"    ? lowest
                                    : kind.combine == "min"  ? highest
                                    : kind.combine == "prod" ? dsl::Captured{int64_t{1}}

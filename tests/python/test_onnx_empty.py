@@ -50,6 +50,22 @@ def test_moves(tmp_path, random, family, target):
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_extremes_of_integers(tmp_path, random, family, target):
+    """Of nothing the end of the type's own range; of numbers that are near the end these."""
+    zero = np.array([0])
+    for dtype in (np.int8, U8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64):
+        least, greatest = np.iinfo(dtype).min, np.iinfo(dtype).max
+        nothing, of_nothing = np.zeros((0, 5), dtype), np.zeros(5, dtype)
+        both_ways(family, "ReduceMax", [nothing, zero], of_nothing + least, constants=[1], keepdims=0)
+        both_ways(family, "ReduceMin", [nothing, zero], of_nothing + greatest, constants=[1], keepdims=0)
+        high = random.integers(greatest - 20, greatest, (4, 5), dtype, endpoint=True)
+        low = random.integers(least, least + 20, (4, 5), dtype)
+        family.add("ReduceMin", [high, zero], high.min(0), constants=[1], keepdims=0)
+        family.add("ReduceMax", [low, zero], low.max(0), constants=[1], keepdims=0)
+    family.check(tmp_path, target=target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_products(tmp_path, random, family, target):
     for m, k, n in [(0, 8, 16), (4, 0, 16), (4, 8, 0), (0, 0, 0)]:
         a, b, c = floats(random, m, k), floats(random, k, n), floats(random, n)
