@@ -36,6 +36,7 @@ void attention(OpContext& c);
 void packed_attention(OpContext& c);
 void q_attention(OpContext& c);
 void multi_head_attention(OpContext& c);
+void decoder_masked_multi_head_attention(OpContext& c);
 // group_query_attention.cpp
 void group_query_attention(OpContext& c);
 void sparse_attention(OpContext& c);
