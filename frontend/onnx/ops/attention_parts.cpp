@@ -26,6 +26,13 @@ ValueId positions_along(OpContext& c, ValueId x, int64_t axis) {
   return c.emit("Range", {}, {c.int64_scalar(0), c.squeeze(c.size_of(x, axis), {0}), c.int64_scalar(1)});
 }
 
+ValueId with_rows_at(OpContext& c, ValueId cache, ValueId added, ValueId first) {
+  ValueId at = c.unsqueeze(positions_along(c, added, 2), {1});
+  at = add(c, at, c.unsqueeze(first, {1, 2, 3}));
+  at = c.emit("Expand", {}, {at, c.shape_of(added)});
+  return c.emit("ScatterElements", {{"axis", int64_t{2}}, {"from_start", int64_t{1}}}, {cache, at, added});
+}
+
 ValueId rotate_pairs(OpContext& c, ValueId x, ValueId cosine, ValueId sine, int64_t rotated, bool interleaved) {
   if (!c.ok()) return {};
   const Dim size = c.type(x).shape[3];

@@ -15,6 +15,9 @@ ValueId repeated_heads(OpContext& c, ValueId x, int64_t heads, int64_t times);
 // int64: 0, 1, ... up to the extent of an axis.
 ValueId positions_along(OpContext& c, ValueId x, int64_t axis);
 
+// The cache [batch, heads, length, size] with the rows `added` of each sentence from `first` on: int64, [batch] or [1].
+ValueId with_rows_at(OpContext& c, ValueId cache, ValueId added, ValueId first);
+
 // Rotates pairs of the first `rotated` elements of the last axis of a rank 4 value; `cosine` and `sine` broadcast to
 // the half of them. Pairs are neighbours if `interleaved`, halves otherwise.
 ValueId rotate_pairs(OpContext& c, ValueId x, ValueId cosine, ValueId sine, int64_t rotated, bool interleaved);

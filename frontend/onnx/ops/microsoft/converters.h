@@ -35,6 +35,7 @@ void group_norm(OpContext& c);
 void attention(OpContext& c);
 void q_attention(OpContext& c);
 void multi_head_attention(OpContext& c);
+void decoder_masked_multi_head_attention(OpContext& c);
 // packed_tokens.cpp
 void packed_attention(OpContext& c);
 void packed_multi_head_attention(OpContext& c);

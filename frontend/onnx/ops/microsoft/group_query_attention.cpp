@@ -32,11 +32,70 @@ ValueId extended(OpContext& c, ValueId past, ValueId added, ValueId first, const
     const Shape shape = c.type(added).shape;
     cache = c.emit("Expand", {{"shape", Shape{shape[0], shape[1], length, shape[3]}}}, {c.scalar(c.dtype(added), 0)});
   }
-  ValueId at = c.unsqueeze(positions_along(c, added, 2), {1});
-  at = add(c, at, c.unsqueeze(first, {1, 2, 3}));
-  at = c.emit("Expand", {}, {at, c.shape_of(added)});
-  return c.emit("ScatterElements", {{"axis", int64_t{2}}, {"from_start", int64_t{1}}}, {cache, at, added});
+  return with_rows_at(c, cache, added, first);
 }
+
+// A cache of the last `capacity` or fewer positions of each sentence: all while they fit, else as many as the operator's
+// schema says, which drops capacity - window + 1 at once. Row i holds position T - L(T) + i of the T that there were:
+//
+//   G = capacity - window + 1;  L(T) = T - G * ceil(max(T - capacity, 0) / G)
+//
+// A step works on a longer copy, [old rows, new rows] behind one another, and keeps a piece of it.
+class SlidingCache {
+ public:
+  // `before` and `after`: int64 [batch], how many positions each sentence had and has.
+  SlidingCache(OpContext& c, int64_t capacity, int64_t window, ValueId before, ValueId after)
+      : c_(c), capacity_(capacity), dropped_at_once_(capacity - window + 1), after_(after) {
+    const ValueId first_before = subtract(c, before, kept(before)), first_after = subtract(c, after, kept(after));
+    begin_ = kept(before);
+    first_ = first_before;
+    shift_ = subtract(c, first_after, first_before);
+  }
+
+  ValueId staged(ValueId past, ValueId added) {
+    if (!c_.ok()) return {};
+    return extended(c_, past, added, begin_, Dim(capacity_) + c_.type(added).shape[2]);
+  }
+  // What the next step gets: rows from `shift_` on; those behind the last position are anything.
+  ValueId present(ValueId staged) {
+    if (!c_.ok()) return {};
+    const ValueId rows = c_.emit("Range", {}, {c_.int64_scalar(0), c_.int64_scalar(capacity_), c_.int64_scalar(1)});
+    const ValueId last = subtract(c_, c_.size_of(staged, 2), c_.int64_scalar(1));
+    ValueId at = c_.emit("Min", {}, {add(c_, c_.unsqueeze(shift_, {1, 2}), rows), last});
+    const ValueId shape = concat(c_, 0, {c_.size_of(staged, 0), c_.size_of(staged, 1), c_.int64s({capacity_})});
+    at = c_.unsqueeze(c_.emit("Expand", {}, {at, shape}), {3});
+    return c_.emit("GatherND", {{"batch_dims", int64_t{2}}}, {staged, at});
+  }
+  // [batch, 1, 1, rows]: the positions of the staged rows.
+  ValueId positions(ValueId staged) { return add(c_, positions_along(c_, staged, 2), c_.unsqueeze(first_, {1, 2, 3})); }
+  // Values that nobody has written would make NaN of a weight of 0.
+  ValueId written(ValueId values, ValueId positions) {
+    const ValueId is_there = c_.emit("Less", {}, {positions, c_.unsqueeze(after_, {1, 2, 3})});
+    return where(c_, c_.transpose(is_there, {0, 1, 3, 2}), values, c_.scalar(c_.dtype(values), 0));
+  }
+  // The columns of a bias, which has one for each position that there ever was, for the staged rows.
+  ValueId columns(ValueId bias, ValueId positions) {
+    if (!bias.valid() || !c_.ok()) return bias;
+    const ValueId last = subtract(c_, c_.size_of(bias, 3), c_.int64_scalar(1));
+    const ValueId at = c_.emit("Min", {}, {positions, last});
+    const ValueId rows = concat(c_, 0, {c_.size_of(positions, 0), c_.size_of(bias, 1), c_.size_of(bias, 2)});
+    const ValueId all = c_.emit("Expand", {}, {bias, concat(c_, 0, {rows, c_.int64s({1})})});
+    const ValueId picked = c_.emit("Expand", {}, {at, concat(c_, 0, {rows, c_.int64s({1})})});
+    return c_.emit("GatherElements", {{"axis", int64_t{3}}}, {all, picked});
+  }
+
+ private:
+  ValueId kept(ValueId positions) {
+    const ValueId over = c_.emit("Max", {}, {subtract(c_, positions, c_.int64_scalar(capacity_)), c_.int64_scalar(0)});
+    const ValueId group = c_.int64_scalar(dropped_at_once_);
+    const ValueId groups = c_.emit("Div", {}, {add(c_, over, c_.int64_scalar(dropped_at_once_ - 1)), group});
+    return subtract(c_, positions, multiply(c_, groups, group));
+  }
+
+  OpContext& c_;
+  const int64_t capacity_, dropped_at_once_;
+  ValueId after_, begin_, first_, shift_;
+};
 
 // How keys or values lie in the cache: as they are, or as integers of 8 bits, or as pairs of such of 4 in bytes.
 struct CacheFormat {
@@ -145,7 +204,7 @@ void group_query_attention(OpContext& c) {
   const int64_t bits = c.take_int("kv_cache_bit_width", 0);
   CacheFormat key_format = take_cache_format(c, "k_quant_type", 3, 12, bits);
   CacheFormat value_format = take_cache_format(c, "v_quant_type", 4, 13, bits);
-  if (c.take_int("sliding_window_cache", 0) != 0) return c.fail_unsupported("sliding_window_cache is not supported");
+  const bool slides = c.take_int("sliding_window_cache", 0) != 0;
   const int64_t given_scores = c.take_int("qk_output", 0);
   if (!c.ok()) return;
   if (core.heads < 1 || core.key_heads < 1) return c.fail_invalid("needs a positive num_heads and kv_num_heads");
@@ -154,6 +213,14 @@ void group_query_attention(OpContext& c) {
     return c.fail_invalid("the output output_qk and the attribute qk_output come together");
   if (!c.has_input(5) || !c.has_input(6)) return c.fail_invalid("needs seqlens_k and total_sequence_length");
   if (c.has_input(3) != c.has_input(4)) return c.fail_invalid("past_key and past_value come together");
+  const auto capacity = c.rank(c.input(3)) == 4 ? c.type(c.input(3)).shape[2].constant() : std::nullopt;
+  if (slides) {
+    if (!capacity) return c.fail_unsupported("sliding_window_cache needs a past_key whose length the model says");
+    if (!causal || window < 1 || *capacity < window)
+      return c.fail_invalid(str_cat("sliding_window_cache of ", *capacity, " rows needs causal attention and a ",
+                                    "local_window_size that fits, found ", window));
+    if (given_scores != 0) return c.fail_unsupported("qk_output beside sliding_window_cache is not supported");
+  }
 
   if (!take_heads(c, &core)) return;
   for (CacheFormat* format : {&key_format, &value_format}) {
@@ -174,7 +241,7 @@ void group_query_attention(OpContext& c) {
   const Dim past_length = c.has_input(3) ? c.type(c.input(3)).shape[2] : Dim(0);
   // A cache of a fixed length, to which the number of keys says how much of it there is, is a buffer that keeps its
   // length: new rows are written into it, those behind the last key are not looked at.
-  const bool in_place = past_length.is_constant() && past_length != Dim(0) && !total->front().is_constant();
+  const bool in_place = !slides && past_length.is_constant() && past_length != Dim(0) && !total->front().is_constant();
   const Dim length = in_place ? past_length : graph::max(past_length, total->front());
   // Of each sentence, the place of its first new key: all that there are but the new ones, 0 where these are padded.
   const ValueId counts = add(c, c.cast(reshape(c, c.input(5), {-1}), DType::kI64), c.int64_scalar(1));
@@ -187,18 +254,33 @@ void group_query_attention(OpContext& c) {
     rotate(c, &core, c.input(7), c.input(8), c.has_input(9) ? c.input(9) : at, interleaved);
   }
   const DType dtype = c.dtype(core.q);
-  ValueId keys = extended(c, c.input(3), to_cache(c, core.k, key_format), first, length);
-  ValueId values = extended(c, c.input(4), to_cache(c, core.v, value_format), first, length);
-  if (c.wants_output(1)) c.set_output(1, keys);
-  if (c.wants_output(2)) c.set_output(2, values);
-  if (in_place) {
-    const ValueId filled = reshape(c, c.cast(c.input(6), DType::kI64), {1});
-    for (ValueId* rows : {&keys, &values}) *rows = c.emit("Slice", {}, {*rows, c.int64s({0}), filled, c.int64s({2})});
+  const ValueId new_keys = to_cache(c, core.k, key_format), new_values = to_cache(c, core.v, value_format);
+  ValueId bias = c.input(10);
+  ValueId key;  // positions
+  if (slides) {
+    SlidingCache cache(c, *capacity, window, first, counts);
+    const ValueId keys = cache.staged(c.input(3), new_keys), values = cache.staged(c.input(4), new_values);
+    if (c.wants_output(1)) c.set_output(1, cache.present(keys));
+    if (c.wants_output(2)) c.set_output(2, cache.present(values));
+    key = cache.positions(keys);
+    core.k = from_cache(c, keys, key_format, dtype);
+    core.v = cache.written(from_cache(c, values, value_format, dtype), key);
+    bias = cache.columns(bias, key);
+  } else {
+    ValueId keys = extended(c, c.input(3), new_keys, first, length);
+    ValueId values = extended(c, c.input(4), new_values, first, length);
+    if (c.wants_output(1)) c.set_output(1, keys);
+    if (c.wants_output(2)) c.set_output(2, values);
+    if (in_place) {
+      const ValueId filled = reshape(c, c.cast(c.input(6), DType::kI64), {1});
+      for (ValueId* rows : {&keys, &values}) *rows = c.emit("Slice", {}, {*rows, c.int64s({0}), filled, c.int64s({2})});
+    }
+    core.k = from_cache(c, keys, key_format, dtype);
+    core.v = from_cache(c, values, value_format, dtype);
+    key = positions_along(c, core.k, 2);
   }
-  core.k = from_cache(c, keys, key_format, dtype);
-  core.v = from_cache(c, values, value_format, dtype);
 
-  core.biases = {c.input(10)};
+  core.biases = {bias};
   if (c.has_input(11)) {
     core.sink = c.input(11);
   } else if (smooth) {
@@ -207,7 +289,6 @@ void group_query_attention(OpContext& c) {
   const bool alike =
       !c.has_input(10) && !core.sink.valid() && given_scores == 0;  // heads of queries with the same keys
   core.in_groups = alike && core.heads > core.key_heads;
-  const ValueId key = positions_along(c, core.k, 2);
   const ValueId query = rows_of_group(c, core, c.unsqueeze(at, {1, 3}));
   if (causal) {
     core.allowed = c.emit("GreaterOrEqual", {}, {query, key});

@@ -50,6 +50,7 @@ constexpr ConverterRow kRows[] = {
     // ---- attention
     {kDomain, "Attention", 1, microsoft::attention},
     {kDomain, "CausalConvWithState", 1, microsoft::causal_conv_with_state},
+    {kDomain, "DecoderMaskedMultiHeadAttention", 1, microsoft::decoder_masked_multi_head_attention},
     {kDomain, "EngramGate", 1, microsoft::engram_gate},
     {kDomain, "GatedDeltaNet", 1, microsoft::gated_delta_net},
     {kDomain, "GatedRelativePositionBias", 1, microsoft::gated_relative_position_bias},
