@@ -133,7 +133,8 @@ class ReducePlugin final : public OpPlugin {
     if (is_integer(accumulator) && dtype_bits(accumulator) < 32) accumulator = DType::kI32;
     const int lanes = std::max(2, context.lanes(accumulator));
     // What is stored of nothing is the end of its own type's range, not of the accumulator's.
-    const dsl::Captured lowest = is_floating(stored) ? dsl::Captured{std::string("-inf")} : dsl::Captured{least(x.dtype)};
+    const dsl::Captured lowest =
+        is_floating(stored) ? dsl::Captured{std::string("-inf")} : dsl::Captured{least(x.dtype)};
     const dsl::Captured highest =
         is_floating(stored) ? dsl::Captured{std::string("inf")} : dsl::Captured{greatest(x.dtype)};
     const dsl::Captured identity = kind.combine == "max"    ? lowest

@@ -122,6 +122,54 @@ def test_products_of_layers_with_weights_of_few_bits(tmp_path, random, family, c
     family.check(tmp_path)
 
 
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], F32)
+
+
+def e4m3(codes):
+    """float8e4m3fn, without its NaNs."""
+    sign, exponent, fraction = np.where(codes & 128, -1, 1), codes >> 3 & 15, codes & 7
+    value = np.where(exponent == 0, fraction * 2.0**-9, (8 + fraction) * 2.0 ** (exponent.astype(int) - 10))
+    return (sign * value).astype(F32)
+
+
+@pytest.mark.parametrize("block, depth", [(16, 32), (16, 40), (4, 6)])
+def test_weights_of_blocks_of_small_floats(tmp_path, random, family, block, depth):
+    rows, blocks = 5, -(-depth // block)
+    x, bias = floats(random, 2, 3, depth).astype(np.float16), floats(random, rows).astype(np.float16)
+    codes = random.integers(0, 16, (rows, depth)).astype(np.uint8)
+    scales = random.integers(0, 127, (rows, blocks)).astype(np.uint8) & ~np.uint8(64)
+    spread = np.repeat(e4m3(scales), block, 1)[:, :depth]
+    weights = (E2M1[codes] * F32(0.75) * spread).astype(np.float16).astype(F32)
+    operands = [x, codes[:, ::2] | codes[:, 1::2] << 4, scales, F32(0.75)]
+    y = x.astype(F32) @ weights.T
+    for constants in ([], [1, 2, 3]):
+        more = {"constants": constants, "block_size": block, "tolerance": 2e-2}
+        family.add("MatMulBlockQuantizedFp4Weight", operands, y.astype(np.float16), **more)
+        family.add("MatMulBlockQuantizedFp4Weight", [*operands, F32(3), bias], (y + bias).astype(np.float16), **more)
+    family.check(tmp_path)
+
+
+@pytest.mark.parametrize("rounds", [False, True])
+def test_weights_of_blocks_of_8_bit_floats(tmp_path, random, rounds):
+    rows, depth, block = 5, 40, 16
+    x, bias, scales = floats(random, 3, depth), floats(random, rows), floats(random, rows, 3)
+    codes = (random.integers(0, 256, (rows, depth)) & 0xBF).astype(np.uint8)
+    x = x.astype(np.float16)
+    constants = {"w": Raw("float8e4m3fn", codes.shape, codes.tobytes()), "scales": scales, "a_scale": F32(0.125)}
+    operands = ["x", "w", "scales", "a_scale" if rounds else "", "bias"]
+    nodes = [node("MatMulBlockQuantizedFp8Weight", operands, ["y"], "com.microsoft", block_size=block)]
+    inputs = [("x", "float16", x.shape), ("bias", "float16", bias.shape)]
+    write_model(tmp_path / "m.onnx", nodes, inputs, [("y", "float16", [3, rows])], constants, opset=19)
+    session = aipu.load(aipu.build(tmp_path / "m.onnx", tmp_path / "m.aipu.bin")["output"])
+    found = session.run({"x": x, "bias": bias.astype(np.float16)})["y"]
+    a = x.astype(F32)
+    if rounds:  # to three bits behind the first one
+        exponent = np.floor(np.log2(np.maximum(abs(a / 0.125), 2.0**-6)))
+        a = np.rint(a / 0.125 / 2 ** (exponent - 3)) * 2 ** (exponent - 3) * 0.125
+    y = a @ (e4m3(codes) * np.repeat(scales, block, 1)[:, :depth]).T + bias.astype(np.float16)
+    np.testing.assert_allclose(found.astype(F32), y, rtol=2e-3, atol=2e-2)
+
+
 @pytest.mark.parametrize("symbols", [[], [0]])
 def test_repeated_ngrams(tmp_path, random, family, symbols):
     for length in (1, 2, 9):

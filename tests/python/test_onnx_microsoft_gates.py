@@ -47,6 +47,54 @@ def test_gates(tmp_path, random, family):
     family.check(tmp_path)
 
 
+def swi_glu(gate, up, alpha=1.0, beta=0.0, limit=0.0):
+    if limit > 0:
+        gate, up = np.minimum(gate, limit), np.clip(up, -limit, limit)
+    return gate * sigmoid(alpha * gate) * (up + beta)
+
+
+def test_gated_projections(tmp_path, random, family):
+    x, up = 3 * floats(random, 2, 5, 6), 3 * floats(random, 2, 5, 6)
+    family.add("SwiGLU", [x, up], swi_glu(x, up), symbols=[0, 1])
+    family.add("SwiGLU", [np.concatenate([x, up], -1)], swi_glu(x, up))
+    more = {"activation_alpha": 1.5, "activation_beta": 1.0, "limit": 2.0}
+    family.add("SwiGLU", [x, up], swi_glu(x, up, 1.5, 1, 2), **more)
+    half = x.astype(np.float16)
+    y = swi_glu(half.astype(F32), up, 1.5, 1, 2).astype(np.float16)
+    family.add("SwiGLU", [half, up.astype(np.float16)], y, round_activation=1, tolerance=2e-2, **more)
+    weights = floats(random, 6, 3 + 8).astype(np.float16)
+    product = half.astype(F32) @ weights
+    y = [product[..., :3], swi_glu(product[..., 3:7], product[..., 7:], 1.5, 1, 2)]
+    y = [part.astype(np.float16) for part in y]
+    family.add("RouterGateUpProj", [half, weights], y, router_size=3, tolerance=2e-2, **more)
+    family.add("RouterGateUpProj", [half, weights], [None, y[1]], router_size=3, tolerance=2e-2, **more)
+    family.check(tmp_path)
+
+
+def test_dropout_between_sums(tmp_path, random, family):
+    x, bias, residual = floats(random, 40, 50), floats(random, 50), floats(random, 40, 50)
+    family.add("BiasDropout", [x, bias, residual], x + bias + residual)
+    family.add("BiasDropout", [x, x, None, F32(0.9)], [x + x, np.full((40, 50), True)])
+    family.add("BiasDropout", [x, bias, residual, None, np.array(False)], x + bias + residual)
+    family.check(tmp_path)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_dropout_between_sums_in_training(tmp_path, random, known):
+    x, bias, residual = floats(random, 40, 50), floats(random, 50), floats(random, 40, 50)
+    nodes = [node("BiasDropout", ["x", "bias", "residual", "ratio", "training"], ["y", "mask"], "com.microsoft", seed=3)]
+    inputs = {"x": x, "bias": bias, "residual": residual, "ratio": F32(0.25), "training": np.array(True)}
+    declared = [(name, str(a.dtype), a.shape) for name, a in inputs.items()]
+    constants = {name: inputs.pop(name) for name in ("ratio", "training")} if known else {}
+    outputs = [("y", "float32", x.shape), ("mask", "bool", x.shape)]
+    declared = [row for row in declared if row[0] in inputs]
+    write_model(tmp_path / "m.onnx", nodes, declared, outputs, constants, opset=17)
+    found = aipu.load(aipu.build(tmp_path / "m.onnx", tmp_path / "m.aipu.bin")["output"]).run(inputs)
+    assert 0.7 < found["mask"].mean() < 0.8
+    y = np.where(found["mask"], (x + bias) / 0.75, 0) + residual
+    np.testing.assert_allclose(found["y"], y, rtol=1e-5, atol=1e-5)
+
+
 def test_integers(tmp_path, random, family):
     a = random.integers(-300, 300, (2, 3, 4)).astype(np.int16)
     b = random.integers(0, 300, (4, 5)).astype(np.uint16)
@@ -226,3 +274,37 @@ def test_what_is_refused(tmp_path, op, shapes, attributes, message):
     write_model(tmp_path / "m.onnx", [bad], inputs, [("y", "float32", (1,))])
     with pytest.raises((ValueError, RuntimeError), match=message):
         aipu.build(tmp_path / "m.onnx", tmp_path / "m.aipu.bin")
+
+
+def test_streams_with_gates_of_low_rank(tmp_path, random, family):
+    branches, width, rank = 3, 4, 5
+    streams, scale = floats(random, 2, 7, branches * width), floats(random, branches * width)
+    down, up, inject = (floats(random, *shape) for shape in [(12, rank), (rank, 12), (12, branches)])
+    block, gate = floats(random, 2, 7, width), floats(random, 2, 7, branches)
+
+    def mixed(s, epsilon=1e-5, alpha=1.0, reduction=1.0, div=1.0, mul=1.0):
+        grouped = s.reshape(2, 7, branches, width)
+        normed = (rms_norm(grouped, epsilon) * scale.reshape(branches, width)).reshape(s.shape)
+        d = alpha * (normed @ down)
+        g = sigmoid(d * sigmoid(d) @ up)
+        pre = reduction * (normed * g).reshape(grouped.shape).sum(2)
+        return [pre, sigmoid(normed @ inject / div) * mul]
+
+    operands = [streams, scale, down, up, inject]
+    family.add("HyperConnectionLowRankMix", operands, [*mixed(streams), streams], num_branches=branches)
+    added = streams + (gate[..., None] * block[:, :, None]).reshape(streams.shape)
+    options = {"epsilon": 0.1, "silu_alpha": 1.5, "reduction_scale": 0.5, "gate_div": 2.0, "gate_mul": 3.0}
+    expected = [*mixed(added, 0.1, 1.5, 0.5, 2, 3), added]
+    more = {"num_branches": branches, "symbols": {0: [0, 1], 5: [0, 1], 6: [0, 1]}, **options}
+    family.add("HyperConnectionLowRankMix", [*operands, block, gate], expected, **more)
+    half = [x.astype(np.float16) for x in operands]
+    expected = [x.astype(np.float16) for x in mixed(streams)]
+    family.add("HyperConnectionLowRankMix", half, expected, num_branches=branches, tolerance=2e-2)
+    family.check(tmp_path)
+
+
+def test_lookup_of_rows(tmp_path, random, family):
+    table, rows = floats(random, 6, 4), random.integers(0, 6, (2, 3)).astype(np.int64)
+    family.add("TorchEmbedding", [table, rows], table[rows])
+    family.add("TorchEmbedding", [table, rows, np.array(2), np.array(True)], table[rows])
+    family.check(tmp_path)

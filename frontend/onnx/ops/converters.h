@@ -73,6 +73,7 @@ void quantize_linear(OpContext& c);
 // random.cpp
 void bernoulli(OpContext& c);
 void dropout(OpContext& c);
+void bias_dropout(OpContext& c);
 void multinomial(OpContext& c);
 void random_normal(OpContext& c);   // and RandomNormalLike
 void random_uniform(OpContext& c);  // and RandomUniformLike

@@ -139,12 +139,39 @@ struct DropoutNode {
   int64_t seed = 0;
   ValueId ratio;     // float64 scalar
   ValueId training;  // bool scalar, absent where it is known to be so
+  bool drops = false;
+  DType mask = DType::kBool;
 };
 
-// Elements whose number is below the ratio become 0, the others are as much greater as makes up for them.
-void drop(OpContext& c, const DropoutNode& node) {
-  const ValueId x = c.input(0);
+// The operands `ratio` and `training` may be absent; without them it is what is given.
+DropoutNode dropout_node(OpContext& c, double ratio, bool training, ValueId ratio_operand, ValueId training_operand) {
+  DropoutNode node;
+  node.seed = c.has_attribute("seed") ? c.take_int("seed", 0) & kSeedMask : seed_of_name(c);
+  if (!c.ok()) return node;
+  if (training_operand.valid()) {
+    const auto mode = c.constant_ints(training_operand);
+    training = !mode || (mode->size() == 1 && mode->front() != 0);
+    if (!mode) node.training = as_scalar(c, training_operand);
+  }
+  node.ratio = c.scalar(DType::kF64, ratio);
+  if (ratio_operand.valid()) {
+    const auto* given = c.graph().constant(ratio_operand);
+    ratio = given != nullptr && given->element_count() == 1 ? given->to_doubles().front() : 1;
+    node.ratio = as_scalar(c, c.cast(ratio_operand, DType::kF64));
+  }
+  node.drops = training && ratio != 0;
+  return node;
+}
+
+// The identity, unless it trains: elements whose number is below the ratio become 0 then, the others are as much
+// greater as makes up for them. Output 1 says which ones are kept.
+ValueId dropped(OpContext& c, ValueId x, const DropoutNode& node) {
+  if (!c.ok()) return {};
   const DType dtype = c.dtype(x);
+  if (!node.drops) {
+    if (c.wants_output(1)) c.set_output(1, c.emit("Expand", {}, {c.scalar(node.mask, 1), c.shape_of(x)}));
+    return x;
+  }
   const ValueId one = c.scalar(DType::kF64, 1);
   const ValueId number = numbers(c, "uniform", node.seed, c.shape_of(x));
   ValueId kept = c.emit("GreaterOrEqual", {}, {number, node.ratio});
@@ -154,38 +181,29 @@ void drop(OpContext& c, const DropoutNode& node) {
     factor = c.emit("Where", {}, {node.training, factor, one});
   }
   const ValueId grown = multiply(c, x, c.cast(factor, dtype));
-  c.set_output(0, c.emit("Where", {}, {kept, grown, c.scalar(dtype, 0)}));
-  if (c.wants_output(1)) c.set_output(1, c.cast(kept, c.version() < 10 ? dtype : DType::kBool));
+  if (c.wants_output(1)) c.set_output(1, c.cast(kept, node.mask));
+  return c.emit("Where", {}, {kept, grown, c.scalar(dtype, 0)});
 }
 
 }  // namespace
 
-// The identity, unless it trains.
 void dropout(OpContext& c) {
   c.ignore("consumed_inputs");
-  DropoutNode node{c.has_attribute("seed") ? c.take_int("seed", 0) & kSeedMask : seed_of_name(c), {}, {}};
-  double ratio = c.take_float("ratio", 0.5);
+  const double ratio = c.take_float("ratio", 0.5);
   c.expect_inputs(1, 3);
-  const ValueId x = c.input(0);
-  if (!c.ok()) return;
-  bool training = c.version() < 7 && c.take_int("is_test", 0) == 0 && c.has_attribute("is_test");
-  if (c.has_input(2)) {
-    const auto mode = c.constant_ints(c.input(2));
-    training = !mode || (mode->size() == 1 && mode->front() != 0);
-    if (!mode) node.training = as_scalar(c, c.input(2));
-  }
-  node.ratio = c.scalar(DType::kF64, ratio);
-  if (c.has_input(1)) {
-    const auto* given = c.graph().constant(c.input(1));
-    ratio = given != nullptr && given->element_count() == 1 ? given->to_doubles().front() : 1;
-    node.ratio = as_scalar(c, c.cast(c.input(1), DType::kF64));
-  }
-  if (training && ratio != 0) return drop(c, node);
-  c.set_output(0, c.emit("Identity", {}, {x}));
-  if (c.wants_output(1)) {
-    const ValueId one = c.scalar(c.version() < 10 ? c.dtype(x) : DType::kBool, 1);
-    c.set_output(1, c.emit("Expand", {}, {one, c.shape_of(x)}));
-  }
+  const bool training = c.version() < 7 && c.take_int("is_test", 0) == 0 && c.has_attribute("is_test");
+  DropoutNode node = dropout_node(c, ratio, training, c.input(1), c.input(2));
+  if (c.version() < 10) node.mask = c.dtype(c.input(0));
+  const ValueId y = dropped(c, c.input(0), node);
+  c.set_output(0, node.drops ? y : c.emit("Identity", {}, {y}));
+}
+
+// Of com.microsoft: the Dropout of a sum, and what is added behind it.
+void bias_dropout(OpContext& c) {
+  c.expect_inputs(2, 5);
+  const DropoutNode node = dropout_node(c, 0.5, false, c.input(3), c.input(4));
+  const ValueId y = dropped(c, add(c, c.input(0), c.input(1)), node);
+  c.set_output(0, add_if(c, y, c.input(2)));
 }
 
 }  // namespace aipu::frontend

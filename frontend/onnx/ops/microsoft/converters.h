@@ -36,6 +36,10 @@ void attention(OpContext& c);
 void q_attention(OpContext& c);
 void multi_head_attention(OpContext& c);
 void decoder_masked_multi_head_attention(OpContext& c);
+// decoder_attention.cpp
+void decoder_attention(OpContext& c);
+// longformer_attention.cpp
+void longformer_attention(OpContext& c);
 // packed_tokens.cpp
 void packed_attention(OpContext& c);
 void packed_multi_head_attention(OpContext& c);
@@ -49,6 +53,9 @@ void group_query_attention(OpContext& c);
 void sparse_attention(OpContext& c);
 void rotary_embedding(OpContext& c);
 void multimodal_rotary_embedding(OpContext& c);
+// rotary.cpp
+void gemma_rotary_embedding(OpContext& c);
+void rms_norm_rotary(OpContext& c);
 
 // experts.cpp
 void mixture_of_experts(OpContext& c);
@@ -62,6 +69,7 @@ void causal_conv_with_state(OpContext& c);
 // streams.cpp
 void hyper_connection_pre_mix(OpContext& c);
 void hyper_connection_post_mix(OpContext& c);
+void hyper_connection_low_rank_mix(OpContext& c);
 void engram_gate(OpContext& c);
 void moe_group_router(OpContext& c);
 
@@ -71,6 +79,8 @@ void gated_rms_norm(OpContext& c);
 void branchwise_rms_norm(OpContext& c);
 void scaled_silu(OpContext& c);
 void linear_attention_gate(OpContext& c);
+void clamped_swi_glu(OpContext& c);
+void router_gate_up_projection(OpContext& c);
 
 // integers.cpp
 void matmul_integer16(OpContext& c);
@@ -95,6 +105,10 @@ void matmul_n_bits(OpContext& c);
 void matmul_n_bits_mlp(OpContext& c);
 void matmul_n_bits_qkv(OpContext& c);
 
+// block_floats.cpp
+void matmul_fp4_weight(OpContext& c);
+void matmul_fp8_weight(OpContext& c);
+
 // qlinear.cpp: dequantise, compute, quantise
 void qlinear_binary(OpContext& c);
 void qlinear_unary(OpContext& c);
@@ -110,6 +124,7 @@ void q_embed_layer_normalization(OpContext& c);
 
 // others.cpp
 void expand_dims(OpContext& c);
+void torch_embedding(OpContext& c);
 void unique(OpContext& c);
 void crop_and_resize(OpContext& c);
 void ngram_repeat_block(OpContext& c);

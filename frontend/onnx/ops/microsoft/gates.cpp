@@ -99,4 +99,73 @@ void linear_attention_gate(OpContext& c) {
   if (c.wants_output(1)) c.set_output(1, c.cast(sigmoid(c, wide(c, c.input(3))), dtype));
 }
 
+namespace {
+
+struct ClampedSwiGlu {
+  double alpha = 1, beta = 0;
+  double limit = 0;     // none
+  bool rounds = false;  // the activation to the operands' type, before it is a factor
+};
+
+ClampedSwiGlu take_swi_glu(OpContext& c) {
+  ClampedSwiGlu rule;
+  rule.alpha = c.take_float("activation_alpha", 1);
+  rule.beta = c.take_float("activation_beta", 0);
+  rule.limit = c.take_float("limit", 0);
+  return rule;
+}
+
+ValueId gated(OpContext& c, ValueId gate, ValueId up, const ClampedSwiGlu& rule) {
+  if (!c.ok()) return {};
+  const DType dtype = c.dtype(gate);
+  ValueId g = wide(c, gate), u = wide(c, up);
+  if (rule.limit > 0) {
+    const ValueId most = c.scalar(DType::kF32, rule.limit);
+    g = c.emit("Min", {}, {g, most});
+    u = c.emit("Clip", {}, {u, c.scalar(DType::kF32, -rule.limit), most});
+  }
+  ValueId y = c.emit("Swish", {{"alpha", rule.alpha}}, {g});
+  if (rule.rounds) y = wide(c, c.cast(y, dtype));
+  if (rule.beta != 0) u = add(c, u, c.scalar(DType::kF32, rule.beta));
+  return c.cast(multiply(c, y, u), dtype);
+}
+
+// The columns of x from `begin` on, an even number, as two halves.
+ValueId gated_halves(OpContext& c, ValueId x, int64_t begin, const ClampedSwiGlu& rule) {
+  if (!c.ok()) return {};
+  const auto columns = c.rank(x) < 1 ? std::nullopt : c.type(x).shape.back().constant();
+  if (!columns || begin < 0 || *columns < begin || (*columns - begin) % 2 != 0) {
+    c.fail_unsupported(
+        str_cat("the last axis of ", c.type(x).text(), " does not split into halves behind ", begin, " columns"));
+    return {};
+  }
+  const int64_t middle = (begin + *columns) / 2;
+  return gated(c, slice(c, x, -1, begin, middle), slice(c, x, -1, middle, *columns), rule);
+}
+
+}  // namespace
+
+// The gate and what it gates, or both as one operand.
+void clamped_swi_glu(OpContext& c) {
+  c.expect_inputs(1, 2);
+  ClampedSwiGlu rule = take_swi_glu(c);
+  rule.rounds = c.take_int("round_activation", 0) != 0;
+  c.set_output(0, c.has_input(1) ? gated(c, c.input(0), c.input(1), rule) : gated_halves(c, c.input(0), 0, rule));
+}
+
+// One product: columns for the router of experts, and a gated pair for the expert that all tokens share.
+void router_gate_up_projection(OpContext& c) {
+  c.expect_inputs(2, 2);
+  c.require_attribute("router_size");
+  const int64_t router = c.take_int("router_size", 0);
+  const std::string activation = c.take_string("activation", "swiglu");
+  const ClampedSwiGlu rule = take_swi_glu(c);
+  if (c.ok() && activation != "swiglu")
+    return c.fail_unsupported(str_cat("activation '", activation, "' is not supported"));
+  const ValueId y = matmul(c, c.input(0), c.input(1));
+  const ValueId activated = gated_halves(c, y, router, rule);
+  if (c.wants_output(0)) c.set_output(0, slice(c, y, -1, 0, router));
+  if (c.wants_output(1)) c.set_output(1, activated);
+}
+
 }  // namespace aipu::frontend::microsoft

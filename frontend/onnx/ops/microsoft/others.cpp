@@ -19,6 +19,12 @@ void expand_dims(OpContext& c) {
   c.emit_output("Unsqueeze", {}, {c.input(0), c.int64s(*axis)});
 }
 
+// What else it says is for training.
+void torch_embedding(OpContext& c) {
+  c.expect_inputs(2, 4);
+  c.emit_output("Gather", {{"axis", int64_t{0}}}, {c.input(0), c.input(1)});
+}
+
 // In the order of first occurrence, without the places of these.
 void unique(OpContext& c) {
   c.expect_inputs(1, 1);

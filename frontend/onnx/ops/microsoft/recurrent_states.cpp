@@ -60,7 +60,7 @@ ValueId activated_decay(OpContext& c, ValueId decay, const std::string& kind, do
     c.fail_invalid(str_cat("gate_activation '", kind, "' needs a_log and dt_bias"));
     return {};
   }
-  const Shape& shape = c.type(decay).shape;
+  const Shape shape = c.type(decay).shape;
   const ValueId rate = c.unsqueeze(c.emit("Exp", {}, {c.cast(c.input(7), DType::kF32)}), {1});
   ValueId bias = c.cast(c.input(8), DType::kF32);
   const bool per_head = c.rank(bias) == 1 && c.type(bias).shape[0] == shape[2];

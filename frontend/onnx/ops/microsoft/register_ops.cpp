@@ -12,6 +12,7 @@ constexpr std::string_view kDomain = "com.microsoft";
 constexpr ConverterRow kRows[] = {
     // ---- activations
     {kDomain, "BiasAdd", 1, microsoft::bias_add},
+    {kDomain, "BiasDropout", 1, bias_dropout},
     {kDomain, "BiasGelu", 1, microsoft::bias_gelu},
     {kDomain, "BiasSoftmax", 1, microsoft::bias_softmax},
     {kDomain, "BiasSplitGelu", 1, microsoft::bias_split_gelu},
@@ -21,6 +22,7 @@ constexpr ConverterRow kRows[] = {
     {kDomain, "LinearAttentionGate", 1, microsoft::linear_attention_gate},
     {kDomain, "QuickGelu", 1, microsoft::quick_gelu},
     {kDomain, "ScaledSiLU", 1, microsoft::scaled_silu},
+    {kDomain, "SwiGLU", 1, microsoft::clamped_swi_glu},
 
     // ---- products and convolutions
     {kDomain, "ConvTransposeWithDynamicPads", 1, microsoft::conv_transpose_with_dynamic_pads},
@@ -36,6 +38,7 @@ constexpr ConverterRow kRows[] = {
     {kDomain, "NhwcFusedConv", 1, microsoft::nhwc_conv},
     {kDomain, "NhwcMaxPool", 1, microsoft::nhwc_max_pool},
     {kDomain, "QMoE", 1, microsoft::quantized_mixture_of_experts},
+    {kDomain, "RouterGateUpProj", 1, microsoft::router_gate_up_projection},
     {kDomain, "TransposeMatMul", 1, microsoft::fused_matmul},
 
     // ---- normalisation
@@ -50,19 +53,24 @@ constexpr ConverterRow kRows[] = {
     // ---- attention
     {kDomain, "Attention", 1, microsoft::attention},
     {kDomain, "CausalConvWithState", 1, microsoft::causal_conv_with_state},
+    {kDomain, "DecoderAttention", 1, microsoft::decoder_attention},
     {kDomain, "DecoderMaskedMultiHeadAttention", 1, microsoft::decoder_masked_multi_head_attention},
     {kDomain, "EngramGate", 1, microsoft::engram_gate},
     {kDomain, "GatedDeltaNet", 1, microsoft::gated_delta_net},
     {kDomain, "GatedRelativePositionBias", 1, microsoft::gated_relative_position_bias},
+    {kDomain, "GemmaRotaryEmbedding", 1, microsoft::gemma_rotary_embedding},
     {kDomain, "GroupQueryAttention", 1, microsoft::group_query_attention},
+    {kDomain, "HyperConnectionLowRankMix", 1, microsoft::hyper_connection_low_rank_mix},
     {kDomain, "HyperConnectionPostMix", 1, microsoft::hyper_connection_post_mix},
     {kDomain, "HyperConnectionPreMix", 1, microsoft::hyper_connection_pre_mix},
     {kDomain, "LinearAttention", 1, microsoft::linear_attention},
+    {kDomain, "LongformerAttention", 1, microsoft::longformer_attention},
     {kDomain, "MRotaryEmbedding", 1, microsoft::multimodal_rotary_embedding},
     {kDomain, "MultiHeadAttention", 1, microsoft::multi_head_attention},
     {kDomain, "PackedAttention", 1, microsoft::packed_attention},
     {kDomain, "PackedMultiHeadAttention", 1, microsoft::packed_multi_head_attention},
     {kDomain, "QAttention", 1, microsoft::q_attention},
+    {kDomain, "RMSNormRotary", 1, microsoft::rms_norm_rotary},
     {kDomain, "RelativePositionBias", 1, microsoft::relative_position_bias},
     {kDomain, "RemovePadding", 1, microsoft::remove_padding},
     {kDomain, "RestorePadding", 1, microsoft::restore_padding},
@@ -74,6 +82,8 @@ constexpr ConverterRow kRows[] = {
     {kDomain, "DynamicQuantizeLSTM", 1, microsoft::dynamic_quantize_lstm},
     {kDomain, "DynamicQuantizeMatMul", 1, microsoft::dynamic_quantize_matmul},
     {kDomain, "GatherBlockQuantized", 1, microsoft::gather_block_quantized},
+    {kDomain, "MatMulBlockQuantizedFp4Weight", 1, microsoft::matmul_fp4_weight},
+    {kDomain, "MatMulBlockQuantizedFp8Weight", 1, microsoft::matmul_fp8_weight},
     {kDomain, "MatMulBnb4", 1, microsoft::matmul_bnb4},
     {kDomain, "MatMulInteger16", 1, microsoft::matmul_integer16},
     {kDomain, "MatMulIntegerToFloat", 1, microsoft::matmul_integer_to_float},
@@ -113,6 +123,7 @@ constexpr ConverterRow kRows[] = {
     {kDomain, "Range", 1, range},
     {kDomain, "Rfft", 1, microsoft::rfft},
     {kDomain, "Tokenizer", 1, microsoft::tokenizer},
+    {kDomain, "TorchEmbedding", 1, microsoft::torch_embedding},
     {kDomain, "Trilu", 1, pass},
     {kDomain, "UnfoldTensor", 1, microsoft::unfold_tensor},
     {kDomain, "Unique", 1, microsoft::unique},

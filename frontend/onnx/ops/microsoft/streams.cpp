@@ -71,6 +71,49 @@ void hyper_connection_post_mix(OpContext& c) {
     c.set_output(0, c.cast(c.emit("Reshape", {{"shape", c.type(c.input(0)).shape}}, {y}), c.dtype(c.input(0))));
 }
 
+// Both mixes around a block, whose gates are a network of low rank: each step is rounded to the operands' type.
+void hyper_connection_low_rank_mix(OpContext& c) {
+  c.expect_inputs(5, 7);
+  c.require_attribute("num_branches");
+  const int64_t branches = c.take_int("num_branches", 0);
+  const double epsilon = c.take_float("epsilon", 1e-5), alpha = c.take_float("silu_alpha", 1);
+  const double scale = c.take_float("reduction_scale", 1);
+  const double gate_div = c.take_float("gate_div", 1), gate_mul = c.take_float("gate_mul", 1);
+  if (!c.ok()) return;
+  if (branches < 1 || gate_div == 0)
+    return c.fail_invalid(str_cat("num_branches is ", branches, ", gate_div ", gate_div));
+  if (c.has_input(5) != c.has_input(6)) return c.fail_invalid("prev_block_output and prev_post_gate come together");
+  const DType dtype = c.dtype(c.input(0));
+  const Shape flat = c.type(c.input(0)).shape;
+  const auto rounded = [&](ValueId x) { return c.cast(x, dtype); };
+  const auto flattened = [&](ValueId x) { return c.emit("Reshape", {{"shape", flat}}, {x}); };
+  ValueId streams = grouped_streams(c, branches);
+  if (c.has_input(5)) {
+    const ValueId added = multiply(c, c.unsqueeze(wide(c, c.input(6)), {-1}), c.unsqueeze(wide(c, c.input(5)), {-2}));
+    streams = wide(c, rounded(add(c, streams, added)));
+  }
+  if (c.wants_output(2)) c.set_output(2, rounded(flattened(streams)));
+  const ValueId scales = reshape(c, wide(c, c.input(1)), {branches, -1});
+  const ValueId y =
+      c.emit("RMSNormalization", {{"axis", int64_t{-1}}, {"epsilon", epsilon}}, {streams, c.scalar(DType::kF32, 1)});
+  const ValueId normed = rounded(flattened(multiply(c, y, scales)));
+  const ValueId down = scaled(c, matmul(c, normed, c.input(2)), alpha);
+  const ValueId hidden = multiply(c, down, c.emit("Sigmoid", {}, {down}));
+  const ValueId gates = c.emit("Sigmoid", {}, {matmul(c, hidden, c.input(3))});
+  if (c.wants_output(0)) {
+    std::vector<int64_t> split(flat.size() + 1, 0);
+    split[split.size() - 2] = branches;
+    split.back() = -1;
+    const ValueId mixed = reshape(c, multiply(c, wide(c, normed), wide(c, gates)), split);
+    const ValueId sum = c.emit("ReduceSum", {{"keepdims", int64_t{0}}}, {mixed, c.int64s({-2})});
+    c.set_output(0, rounded(scaled(c, sum, scale)));
+  }
+  if (c.wants_output(1)) {
+    const ValueId inject = c.emit("Div", {}, {matmul(c, normed, c.input(4)), c.scalar(dtype, gate_div)});
+    c.set_output(1, scaled(c, c.emit("Sigmoid", {}, {inject}), gate_mul));
+  }
+}
+
 void engram_gate(OpContext& c) {
   c.expect_inputs(5, 6);
   const double epsilon = c.take_float("epsilon", 1e-5);
