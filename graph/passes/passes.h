@@ -19,6 +19,7 @@ Result<int> simplify_algebra(Graph& graph, PassContext& context);
 Result<int> integer_arithmetic(Graph& graph, PassContext& context);
 Result<int> recognise_operators(Graph& graph, PassContext& context);
 Result<int> fold_batch_normalization(Graph& graph, PassContext& context);
+Result<int> merge_branches(Graph& graph, PassContext& context);
 Result<int> decompose(Graph& graph, PassContext& context);
 Result<int> assign_layout(Graph& graph, PassContext& context);
 Result<int> sink_transposes(Graph& graph, PassContext& context);

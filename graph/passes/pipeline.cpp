@@ -32,6 +32,11 @@ std::span<const Pass> graph_pipeline() {
       // Transpose folded.
       {"fold_batch_normalization", "fold scales and shifts per channel into weights and bias", fold_batch_normalization,
        Exactness::kRounds},
+      // Branches have no BatchNormalization any more; one behind their sum can be folded once that is a Conv.
+      {"merge_branches", "make one of convolutions of the same tensor whose results are added", merge_branches,
+       Exactness::kRounds},
+      {"fold_batch_normalization", "fold scales and shifts per channel into weights and bias", fold_batch_normalization,
+       Exactness::kRounds},
       // After folding: a BatchNormalization that could be folded never becomes arithmetic. Before layouts: what comes
       // out may be laid out too.
       {"decompose", "express ops without a kernel by others", decompose, Exactness::kRounds},
