@@ -143,6 +143,8 @@ def test_products_and_windows(tmp_path, random, family):
     family.add("FusedMatMulActivation", [x, w.T], product, transB=1, alpha=2.0, activation="Relu")
     e = np.exp(x @ w - (x @ w).max(0))
     family.add("FusedMatMulActivation", [x, w], e / e.sum(0), activation="Softmax", activation_axis=0)
+    table = np.where(random.random((6, 4)) < 0.3, w[:, :4], 0)  # as a sparse initializer is read
+    family.add("SparseToDenseMatMul", [table, x], F32(0.5) * table.T @ x.T, constants=[0], transA=1, transB=1, alpha=0.5)
     image, kernel = floats(random, 2, 5, 5, 3), floats(random, 4, 3, 1, 1)
     y = image @ kernel[:, :, 0, 0].T
     family.add("NhwcConv", [image, kernel, np.ones(4, F32)], y + 1, constants=[1, 2])

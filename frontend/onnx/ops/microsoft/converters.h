@@ -66,6 +66,18 @@ void linear_attention(OpContext& c);
 void gated_delta_net(OpContext& c);
 void causal_conv_with_state(OpContext& c);
 
+// packed_requests.cpp
+void varlen_causal_conv_with_state(OpContext& c);
+// ngrams.cpp
+void ngram_hash_mapping(OpContext& c);
+void varlen_ngram_hash_mapping(OpContext& c);
+// alignment.cpp
+void dynamic_time_warping(OpContext& c);
+void bifurcation_detector(OpContext& c);
+// masked_windows.cpp
+void maxpool_with_mask(OpContext& c);
+void word_conv_embedding(OpContext& c);
+
 // streams.cpp
 void hyper_connection_pre_mix(OpContext& c);
 void hyper_connection_post_mix(OpContext& c);
@@ -104,6 +116,7 @@ void gather_block_quantized(OpContext& c);
 void matmul_n_bits(OpContext& c);
 void matmul_n_bits_mlp(OpContext& c);
 void matmul_n_bits_qkv(OpContext& c);
+void matmul_fp_q4(OpContext& c);
 
 // block_floats.cpp
 void matmul_fp4_weight(OpContext& c);
@@ -124,6 +137,8 @@ void q_embed_layer_normalization(OpContext& c);
 
 // others.cpp
 void expand_dims(OpContext& c);
+void echo(OpContext& c);
+void sparse_to_dense_matmul(OpContext& c);
 void torch_embedding(OpContext& c);
 void unique(OpContext& c);
 void crop_and_resize(OpContext& c);

@@ -1,4 +1,5 @@
 // Products with weights of a few bits in blocks: MatMulNBits, and those of a language model's layer in one operator.
+#include <cstring>
 #include <utility>
 
 #include "frontend/onnx/ops/compose.h"
@@ -178,6 +179,74 @@ void matmul_n_bits_qkv(OpContext& c) {
     const ValueId y = block_product(c, a, projection(c, w, i == 0 ? queries : keys, 3 + 3 * i));
     if (c.wants_output(i)) c.set_output(i, y);
   }
+}
+
+namespace {
+
+// Blocks of 32 elements, column after column of B: a scale of float32, with `zeros` a byte that is the zero point, and
+// 16 bytes, each of which has an element of the first half in its lower bits and one of the second in the others.
+BlockWeights unpacked_blob(OpContext& c, const graph::Constant& blob, int64_t depth, int64_t columns, bool zeros) {
+  BlockWeights w;
+  w.block = 32, w.depth = depth, w.rows = columns;
+  const int64_t head = zeros ? 5 : 4, blocks = columns * w.blocks();
+  if (static_cast<int64_t>(blob.bytes().size()) != blocks * (head + 16)) {
+    c.fail_invalid(str_cat("B of the type ", blob.type().text(), " does not fit B_shape"));
+    return w;
+  }
+  std::vector<uint8_t> codes, points;
+  std::vector<float> scales;
+  const auto* at = reinterpret_cast<const uint8_t*>(blob.bytes().data());
+  for (int64_t i = 0; i < blocks; ++i, at += head + 16) {
+    std::memcpy(&scales.emplace_back(), at, sizeof(float));
+    points.push_back(zeros ? at[4] : 8);
+    for (int64_t k = 0; k < 32; k += 2) {
+      const auto code = [&](int64_t element) {
+        const uint8_t byte = at[head + element % 16];
+        return static_cast<uint8_t>(element < 16 ? byte & 15 : byte >> 4);
+      };
+      codes.push_back(static_cast<uint8_t>(code(k) | code(k + 1) << 4));
+    }
+  }
+  // Two zero points to a byte, those of a column from a byte on.
+  std::vector<uint8_t> pairs;
+  for (int64_t column = 0; column < columns; ++column) {
+    for (int64_t k = 0; k < w.blocks(); k += 2) {
+      const uint8_t* pair = points.data() + column * w.blocks() + k;
+      if (pair[0] > 15 || (k + 1 < w.blocks() && pair[1] > 15)) {
+        c.fail_unsupported("zero points above 15 are not supported");
+        return w;
+      }
+      pairs.push_back(static_cast<uint8_t>(pair[0] | (k + 1 < w.blocks() ? pair[1] << 4 : 0)));
+    }
+  }
+  const auto bytes = [&](std::vector<int64_t> shape, const std::vector<uint8_t>& elements) {
+    return c.constant(graph::Constant::of<uint8_t>(DType::kU8, std::move(shape), std::span<const uint8_t>(elements)));
+  };
+  w.codes = bytes({columns, w.blocks(), 16}, codes);
+  w.scales = c.constant(graph::Constant::of<float>(DType::kF32, {columns, w.blocks()}, std::span<const float>(scales)));
+  if (zeros) w.zeros = bytes({columns, (w.blocks() + 1) / 2}, pairs);
+  return w;
+}
+
+}  // namespace
+
+// B is one blob for all of its blocks.
+void matmul_fp_q4(OpContext& c) {
+  c.expect_inputs(3, 3);
+  const int64_t type = c.take_int("blk_quant_type", 1);
+  if (!c.ok()) return;
+  // ONNX Runtime takes all others for 1, whatever the schema says.
+  if (type != 0 && type != 1) return c.fail_unsupported(str_cat("blk_quant_type ", type, " is not supported"));
+  const auto shape = c.constant_ints(c.input(2));
+  const graph::Constant* blob = c.graph().constant(c.input(1));
+  if (!shape || blob == nullptr)
+    return c.fail_unsupported(
+        str_cat("operand '", c.graph().value(c.input(blob == nullptr ? 1 : 2)).name, "' must be known when compiling"));
+  constexpr int64_t kMostExtent = int64_t{1} << 40;
+  const auto fits = [](int64_t extent) { return extent >= 1 && extent <= kMostExtent; };
+  if (shape->size() != 2 || !fits((*shape)[0]) || !fits((*shape)[1]))
+    return c.fail_invalid("B_shape must be two positive numbers");
+  c.set_output(0, block_product(c, c.input(0), unpacked_blob(c, *blob, (*shape)[0], (*shape)[1], type == 1)));
 }
 
 }  // namespace aipu::frontend::microsoft

@@ -19,6 +19,22 @@ void expand_dims(OpContext& c) {
   c.emit_output("Unsqueeze", {}, {c.input(0), c.int64s(*axis)});
 }
 
+// An example of how operators are written.
+void echo(OpContext& c) {
+  c.expect_inputs(1, 1);
+  c.emit_output("Identity", {}, {c.input(0)});
+}
+
+// A sparse initializer is a dense constant here.
+void sparse_to_dense_matmul(OpContext& c) {
+  c.expect_inputs(2, 2);
+  const double alpha = c.take_float("alpha", 1);
+  const bool turns_a = c.take_int("transA", 0) != 0, turns_b = c.take_int("transB", 0) != 0;
+  const ValueId a = turns_a ? swap_last_two(c, c.input(0)) : c.input(0);
+  const ValueId b = turns_b ? swap_last_two(c, c.input(1)) : c.input(1);
+  c.set_output(0, scaled(c, matmul(c, a, b), alpha));
+}
+
 // What else it says is for training.
 void torch_embedding(OpContext& c) {
   c.expect_inputs(2, 4);

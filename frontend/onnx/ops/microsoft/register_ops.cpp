@@ -39,6 +39,7 @@ constexpr ConverterRow kRows[] = {
     {kDomain, "NhwcMaxPool", 1, microsoft::nhwc_max_pool},
     {kDomain, "QMoE", 1, microsoft::quantized_mixture_of_experts},
     {kDomain, "RouterGateUpProj", 1, microsoft::router_gate_up_projection},
+    {kDomain, "SparseToDenseMatMul", 1, microsoft::sparse_to_dense_matmul},
     {kDomain, "TransposeMatMul", 1, microsoft::fused_matmul},
 
     // ---- normalisation
@@ -85,6 +86,7 @@ constexpr ConverterRow kRows[] = {
     {kDomain, "MatMulBlockQuantizedFp4Weight", 1, microsoft::matmul_fp4_weight},
     {kDomain, "MatMulBlockQuantizedFp8Weight", 1, microsoft::matmul_fp8_weight},
     {kDomain, "MatMulBnb4", 1, microsoft::matmul_bnb4},
+    {kDomain, "MatMulFpQ4", 1, microsoft::matmul_fp_q4},
     {kDomain, "MatMulInteger16", 1, microsoft::matmul_integer16},
     {kDomain, "MatMulIntegerToFloat", 1, microsoft::matmul_integer_to_float},
     {kDomain, "MatMulNBits", 1, microsoft::matmul_n_bits},
@@ -108,25 +110,33 @@ constexpr ConverterRow kRows[] = {
     {kDomain, "ReduceSumInteger", 1, microsoft::reduce_sum_integer},
 
     // ---- the rest
+    {kDomain, "BifurcationDetector", 1, microsoft::bifurcation_detector},
     {kDomain, "CDist", 1, microsoft::cdist},
     {kDomain, "ComplexMul", 1, microsoft::complex_mul},
     {kDomain, "ComplexMulConj", 1, microsoft::complex_mul},
     {kDomain, "CropAndResize", 1, microsoft::crop_and_resize},
+    {kDomain, "DynamicTimeWarping", 1, microsoft::dynamic_time_warping},
     {kDomain, "ExpandDims", 1, microsoft::expand_dims},
     {kDomain, "GatherND", 1, pass},
     {kDomain, "GridSample", 1, grid_sample_before_20},
     {kDomain, "Irfft", 1, microsoft::irfft},
     {kDomain, "IsAllFinite", 1, microsoft::is_all_finite},
+    {kDomain, "MaxpoolWithMask", 1, microsoft::maxpool_with_mask},
     {kDomain, "MurmurHash3", 1, microsoft::murmur_hash},
+    {kDomain, "NGramHashMapping", 1, microsoft::ngram_hash_mapping},
     {kDomain, "NGramRepeatBlock", 1, microsoft::ngram_repeat_block},
     {kDomain, "Pad", 1, pass},
     {kDomain, "Range", 1, range},
     {kDomain, "Rfft", 1, microsoft::rfft},
+    {kDomain, "SampleOp", 1, microsoft::echo},
     {kDomain, "Tokenizer", 1, microsoft::tokenizer},
     {kDomain, "TorchEmbedding", 1, microsoft::torch_embedding},
     {kDomain, "Trilu", 1, pass},
     {kDomain, "UnfoldTensor", 1, microsoft::unfold_tensor},
     {kDomain, "Unique", 1, microsoft::unique},
+    {kDomain, "VarlenCausalConvWithState", 1, microsoft::varlen_causal_conv_with_state},
+    {kDomain, "VarlenNGramHashMapping", 1, microsoft::varlen_ngram_hash_mapping},
+    {kDomain, "WordConvEmbedding", 1, microsoft::word_conv_embedding},
 };
 
 }  // namespace
