@@ -56,6 +56,48 @@ TEST(BatchLoops, AreNotWorthItForSmallSamplesNorForASingleCommand) {
   EXPECT_TRUE(plan_of(single).batch_loops.empty());
 }
 
+// x of so many rows by weights that outweigh it, twice.
+Plan plan_of_products(const Dim& rows) {
+  HandMade model;
+  auto value = model.input("x", {kN, rows, 1024});
+  for (const char* name : {"a", "b"}) {
+    std::vector<float> weights(1024 * 1024, 0.5f);
+    weights[0] = static_cast<float>(name[0]);
+    const auto w = model.graph.add_constant(graph::Constant::of<float>(DType::kF32, {1024, 1024}, weights), "w");
+    value = model.kernel("MatMul", {value, w}, name);
+  }
+  model.output(value, "y");
+  return plan_of(model);
+}
+
+TEST(BatchLoops, HideTheReadingOfWeightsBehindManyRows) {
+  const Plan many = plan_of_products(200);
+  ASSERT_EQ(many.batch_loops.size(), 1u) << print_plan(many);
+  EXPECT_EQ(many.expressions.constant_value(many.batch_loops[0].condition), 1);
+  EXPECT_TRUE(plan_of_products(50).batch_loops.empty());
+
+  const Plan symbolic = plan_of_products(Dim::symbol("rows"));
+  ASSERT_EQ(symbolic.batch_loops.size(), 1u) << print_plan(symbolic);
+  EXPECT_THAT(print_plan(symbolic),
+              ::testing::HasSubstr("#0..#1 may be run for one of N at a time by each thread, if lt(-1*rows, -95)"));
+  // Memory of one sample only where there is a loop.
+  EXPECT_EQ(plan_memory(symbolic, {{"N", 4}, {"rows", 200}})->arena_bytes, 200 * 4096);
+  EXPECT_EQ(plan_memory(symbolic, {{"N", 4}, {"rows", 20}})->arena_bytes, 4 * 20 * 4096);
+}
+
+TEST(BatchLoops, HaveNothingThatIsTheSameForAllSamples) {
+  HandMade model;
+  const Dim rows = Dim::symbol("rows");
+  const auto table = model.input("table", {rows, 1024});
+  const auto x = model.input("x", {kN, rows, 1024});
+  const auto shared = model.kernel("Relu", {table}, "shared");
+  const auto a = model.kernel("Add", {x, shared}, "a");
+  model.output(model.kernel("Relu", {a}, "b"), "y");
+  const Plan plan = plan_of(model);
+  ASSERT_EQ(plan.batch_loops.size(), 1u) << print_plan(plan);
+  EXPECT_EQ(plan.batch_loops[0].first, 1u);
+}
+
 TEST(BatchLoops, NeedASymbolicBatchInFront) {
   HandMade fixed;
   auto value = fixed.input("x", {8, kLarge});
