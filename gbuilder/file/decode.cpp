@@ -80,7 +80,11 @@ class Decoder {
     }
     if (model_.host_work() != nullptr) AIPU_RETURN_IF_ERROR(read_host_work(*model_.host_work()));
     each(model_.batch_loops(), [&](const fb::BatchLoop* loop) {
-      plan_.batch_loops.push_back({loop->first(), loop->last(), loop->symbol()});
+      const size_t i = plan_.batch_loops.size();
+      plan_.batch_loops.push_back({loop->first(), loop->last(), loop->symbol(),
+                                   i < size_of(model_.batch_loop_conditions())
+                                       ? model_.batch_loop_conditions()->Get(static_cast<uint32_t>(i))
+                                       : kNone});
     });
     AIPU_RETURN_IF_ERROR(read_calls());
     each(model_.text_calls(), [&](const fb::TextCall* call) { read_text_call(*call); });

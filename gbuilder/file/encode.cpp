@@ -109,6 +109,7 @@ class ModelBuilder {
     const auto origins = builder_.CreateVectorOfStrings(plan_.origins);
     const auto batch_loops = build_batch_loops();
     // Absent in most files, which stay as they were.
+    const auto loop_conditions = build_batch_loop_conditions();
     const auto calls = plan_.calls.empty() ? decltype(build_calls())() : build_calls();
     const auto bodies = plan_.bodies.empty() ? decltype(build_bodies())() : build_bodies();
     const auto backend =
@@ -135,7 +136,8 @@ class ModelBuilder {
     return fb::CreateModel(builder_, 1, producer, model_name, target, features, plan_.tec_count, sections, expressions,
                            symbols, tensors, inputs, outputs, kernels, arguments, waits, programs, strings, origins,
                            plan_.fast_math, batch_loops, calls, bodies, backend, description, properties, lists, costs,
-                           text_calls, string_pool, plan_.core_count, entry_name, entries, host_part, host_work);
+                           text_calls, string_pool, plan_.core_count, entry_name, entries, host_part, host_work,
+                           loop_conditions);
   }
 
  private:
@@ -221,6 +223,13 @@ class ModelBuilder {
     std::vector<fb::BatchLoop> rows;
     for (const PlanBatchLoop& loop : plan_.batch_loops) rows.emplace_back(loop.first, loop.last, loop.symbol);
     return builder_.CreateVectorOfStructs(rows);
+  }
+
+  flatbuffers::Offset<flatbuffers::Vector<uint32_t>> build_batch_loop_conditions() {
+    std::vector<uint32_t> rows;
+    for (const PlanBatchLoop& loop : plan_.batch_loops) rows.push_back(loop.condition);
+    const bool always = std::all_of(rows.begin(), rows.end(), [](uint32_t condition) { return condition == kNone; });
+    return always ? flatbuffers::Offset<flatbuffers::Vector<uint32_t>>() : builder_.CreateVector(rows);
   }
 
   flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Call>>> build_calls() {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "gbuilder/plan/work.h"
 #include "graph/ir/op_def.h"
 
 namespace aipu::gbuilder {
@@ -18,13 +19,25 @@ namespace {
 
 // Below, a whole batch of usual size fits into the last cache anyway.
 constexpr int64_t kLeastActivationBytes = int64_t{1} << 20;
+// The same of the second-level cache: for stretches that lose nothing by reading their weights again.
+constexpr int64_t kLeastHiddenBytes = int64_t{1} << 18;
+// Rows of a sample from which on a product of 8 bits hides the reading of its weights: a core multiplies 128 rows by
+// 3 GB of weights in a second. Products of float32 need as much, but gain no more than they lose (BERT, GPT-2, ViT and
+// ResNet-50 at batch 8: 0.98 to 1.03).
+constexpr int64_t kHidingRows = 96;
+// What extents other than the batch are taken for.
+constexpr int64_t kUsualExtent = 128;
 
 // How the extents of a value depend on the symbol.
 struct Batching {
   bool depends = false;
-  bool regular = true;  // if it depends: the first extent is rows * symbol, the others do not depend on it
-  int64_t rows = 0;
+  bool regular = true;  // if it depends: the first extent is a multiple of the symbol, the others do not depend on it
 };
+
+// The symbol is 1.
+Dim of_one_sample(const Dim& dim, const std::string& symbol) {
+  return dim.substitute([&](const std::string& name) { return name == symbol ? std::optional<Dim>(1) : std::nullopt; });
+}
 
 Batching batching_of(const Shape& shape, const std::string& symbol) {
   Batching result;
@@ -33,11 +46,8 @@ Batching batching_of(const Shape& shape, const std::string& symbol) {
     shape[axis].collect_symbols(&names);
     if (std::find(names.begin(), names.end(), symbol) == names.end()) continue;
     result.depends = true;
-    const Dim one = shape[axis].substitute(
-        [&](const std::string& name) { return name == symbol ? std::optional<Dim>(1) : std::nullopt; });
-    result.rows = one.constant_or(0);
-    result.regular =
-        result.regular && axis == 0 && result.rows > 0 && shape[axis] == Dim(result.rows) * Dim::symbol(symbol);
+    const Dim rows = of_one_sample(shape[axis], symbol);
+    result.regular = result.regular && axis == 0 && !(rows == Dim(0)) && shape[axis] == rows * Dim::symbol(symbol);
   }
   return result;
 }
@@ -64,33 +74,54 @@ class Finder {
          std::span<const uint32_t> group_of_command, uint32_t symbol)
       : plan_(plan), graph_(graph), groups_(groups), group_of_command_(group_of_command), symbol_(symbol) {}
 
-  std::vector<PlanBatchLoop> run() {
-    // Symbols of other extents stay without values: what depends on them is in no loop.
-    std::vector<std::optional<int64_t>> samples(plan_.symbols.size());
-    for (size_t s = 0; s < samples.size(); ++s) {
-      if (plan_.symbols[s].kind == SymbolKind::kTecCount) samples[s] = 1;
-    }
-    for (size_t i = 0; i < kProbes.size(); ++i) {
-      samples[symbol_] = kProbes[i];
-      values_[i] = plan_.expressions.evaluate(samples);
-    }
+  std::vector<FoundBatchLoop> run() {
+    // Without values for other extents, so that what depends on them is in no loop; and with two sets of values.
+    const auto loops_of = [&](bool hides_weights) {
+      costs_.clear();
+      for (const Command& command : plan_.programs[0].commands) rate(command, hides_weights);
+      for (const FoundBatchLoop& loop : loops_)
+        std::fill(costs_.begin() + loop.first, costs_.begin() + loop.last + 1, Cost());
+      const size_t count = costs_.size();
+      for (size_t begin = 0; begin < count; ++begin) {
+        size_t end = begin;
+        while (end < count && costs_[end].possible) ++end;
+        if (end > begin) search(begin, end, hides_weights);
+        begin = end;
+      }
+    };
     apart_.assign(groups_.size(), -1);
-    for (const Command& command : plan_.programs[0].commands) rate(command);
-    const size_t count = costs_.size();
-    for (size_t begin = 0; begin < count; ++begin) {
-      size_t end = begin;
-      while (end < count && costs_[end].possible) ++end;
-      if (end > begin) search(begin, end);
-      begin = end;
-    }
+    probe({std::nullopt});
+    loops_of(false);
+    probe({kUsualExtent, 3});
+    loops_of(true);
+    std::sort(loops_.begin(), loops_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     return std::move(loops_);
   }
 
  private:
   struct Cost {
     bool possible = false;
-    int64_t activations = 0, constants = 0;  // bytes, of one sample
+    int64_t activations = 0, constants = 0;  // bytes, of one sample; constants: those whose reading takes time
+    std::optional<Dim> rows = std::nullopt;  // of one sample, that hide the reading of other constants
   };
+
+  // Evaluates all expressions for some numbers of samples, and other extents of inputs around each of `extents`.
+  void probe(const std::vector<std::optional<int64_t>>& extents) {
+    values_.clear();
+    for (const auto& extent : extents) {
+      std::vector<std::optional<int64_t>> symbols(plan_.symbols.size());
+      for (size_t s = 0; s < symbols.size(); ++s) {
+        if (plan_.symbols[s].kind == SymbolKind::kTecCount) symbols[s] = 1;
+        // All different, but of the first set, which is for costs.
+        if (plan_.symbols[s].kind == SymbolKind::kInputExtent && extent)
+          symbols[s] = *extent + (values_.empty() ? 0 : static_cast<int64_t>(4 * s));
+      }
+      for (const int64_t samples : kSamples) {
+        symbols[symbol_] = samples;
+        values_.push_back(plan_.expressions.evaluate(symbols));
+      }
+    }
+  }
 
   bool apart(uint32_t group) {
     if (apart_[group] < 0) {
@@ -111,8 +142,10 @@ class Finder {
   }
   template <typename Growth>
   bool behaves(ExpressionId id, Growth growth) const {
-    for (size_t i = 0; i < kProbes.size(); ++i) {
-      if (!values_[i][id] || !values_[0][id] || *values_[i][id] != *values_[0][id] * growth(kProbes[i])) return false;
+    for (size_t i = 0; i < values_.size(); ++i) {
+      const auto& value = values_[i][id];
+      const auto& of_one = values_[i - i % kSamples.size()][id];
+      if (!value || !of_one || *value != *of_one * growth(kSamples[i % kSamples.size()])) return false;
     }
     return true;
   }
@@ -131,8 +164,9 @@ class Finder {
       const PlanTensor& tensor = plan_.tensors[access.tensor];
       if (tensor.kind == TensorKind::kView && !is_fixed(tensor.view_offset)) return false;
       const PlanTensor& root = plan_.tensors[root_tensor(plan_, access.tensor)];
-      const bool workspace = root.kind == TensorKind::kArena && root.first_use == root.last_use;
-      if (!workspace && !is_divisible(root)) return false;
+      // A loop has all commands of a group, so that memory of the group's own has the size for one sample there.
+      const bool own = root.kind == TensorKind::kArena && (root.workspace || root.first_use == root.last_use);
+      if (!own && !is_divisible(root)) return false;
     }
     if (const auto* tec = std::get_if<TecBody>(&command.body)) {
       return std::all_of(tec->arguments.begin(), tec->arguments.end(), [&](const PlanArgument& argument) {
@@ -143,46 +177,89 @@ class Finder {
     return dma != nullptr && is_fixed(dma->destination_offset) && is_fixed(dma->source_offset);
   }
 
-  void rate(const Command& command) {
+  void rate(const Command& command, bool hides_weights) {
     Cost cost;
     const uint32_t group = group_of_command_[command.sequence];
     cost.possible = command.engine() != Engine::kHost && group != kNone && apart(group) && memory_is_divisible(command);
     std::set<uint32_t> seen;
+    int64_t weights = 0;  // bytes of the largest constant
+    DType weight_type = DType::kVoid;
+    bool batched = false;  // otherwise a loop would compute it once for each sample
     for (const Access& access : command_accesses(plan_, command)) {
       if (!cost.possible || !seen.insert(access.tensor).second) continue;
-      const auto& size = values_[0][plan_.tensors[access.tensor].size_bytes];
+      const PlanTensor& tensor = plan_.tensors[access.tensor];
+      const auto& size = values_[0][tensor.size_bytes];
       cost.possible = size.has_value();
       const bool constant = plan_.tensors[root_tensor(plan_, access.tensor)].kind == TensorKind::kConstant;
       (constant ? cost.constants : cost.activations) += size.value_or(0);
+      batched |= !is_fixed(tensor.size_bytes);
+      if (constant && size.value_or(0) > weights) {
+        weights = *size;
+        weight_type = tensor.dtype;
+      }
     }
+    cost.possible = cost.possible && (batched || !hides_weights);
+    if (cost.possible && hides_weights) hide_weights(groups_[group].group, weights, weight_type, &cost);
     costs_.push_back(cost);
+  }
+
+  void hide_weights(const graph::Group& group, int64_t weights, DType type, Cost* cost) const {
+    const Dim products = floordiv(arithmetic_operations(graph_, group), 2);
+    if (products == Dim(0) || weights == 0) return;
+    cost->rows = floordiv(of_one_sample(products, plan_.symbols[symbol_].name), weights);
+    cost->constants = 0;
+    const Dim usual = cost->rows->substitute([](const std::string&) { return std::optional<Dim>(kUsualExtent); });
+    cost->possible = (type == DType::kI8 || type == DType::kU8) && usual.constant_or(0) >= kHidingRows;
   }
 
   // The stretch within [begin, end) that gains most, then what is left of it on either side. A command gains by its
   // activations, which stay near, and loses by its weights, which are read once more for every further sample.
-  void search(size_t begin, size_t end) {
+  void search(size_t begin, size_t end, bool hides_weights) {
     int64_t best = 0, sum = 0;
-    size_t first = begin, best_first = begin, best_last = begin;
+    size_t first = end, best_first = begin, best_last = begin;
     for (size_t i = begin; i < end; ++i) {
-      if (sum <= 0) {
+      if (!continues_group(i) && (first == end || sum <= 0)) {
         sum = 0;
         first = i;
       }
+      if (first == end) continue;
       sum += costs_[i].activations - costs_[i].constants;
-      if (sum > best) {
+      if (sum > best && !continues_group(i + 1)) {
         best = sum;
         best_first = first;
         best_last = i;
       }
     }
-    const auto is_large = [](const Cost& cost) { return cost.activations >= kLeastActivationBytes; };
+    const int64_t least = hides_weights ? kLeastHiddenBytes : kLeastActivationBytes;
+    const auto is_large = [&](const Cost& cost) { return cost.activations >= least; };
     if (best_last <= best_first || std::none_of(costs_.begin() + static_cast<ptrdiff_t>(best_first),
                                                 costs_.begin() + static_cast<ptrdiff_t>(best_last) + 1, is_large)) {
       return;
     }
-    search(begin, best_first);
-    loops_.push_back({static_cast<uint32_t>(best_first), static_cast<uint32_t>(best_last), symbol_});
-    search(best_last + 1, end);
+    search(begin, best_first, hides_weights);
+    loops_.push_back({static_cast<uint32_t>(best_first), static_cast<uint32_t>(best_last), symbol_,
+                      hides_weights ? std::optional(condition_of(best_first, best_last)) : std::nullopt});
+    search(best_last + 1, end, hides_weights);
+  }
+
+  // Whether a command belongs to the group of the one before it.
+  bool continues_group(size_t i) const {
+    return i > 0 && i < group_of_command_.size() && group_of_command_[i] != kNone &&
+           group_of_command_[i] == group_of_command_[i - 1];
+  }
+
+  // Whether samples have as many rows as hide the reading of weights.
+  Dim condition_of(size_t first, size_t last) const {
+    std::vector<Dim> different;
+    for (size_t i = first; i <= last; ++i) {
+      const auto& rows = costs_[i].rows;
+      if (rows && !rows->constant() && std::find(different.begin(), different.end(), *rows) == different.end())
+        different.push_back(*rows);
+    }
+    if (different.empty()) return 1;
+    Dim least = different[0];
+    for (const Dim& rows : different) least = min(least, rows);
+    return lt(kHidingRows - 1, least);
   }
 
   const Plan& plan_;
@@ -191,11 +268,11 @@ class Finder {
   std::span<const uint32_t> group_of_command_;
   uint32_t symbol_;
   // Numbers of samples that expressions are evaluated for; the first is 1.
-  static constexpr std::array<int64_t, 3> kProbes = {1, 2, 5};
-  std::array<std::vector<std::optional<int64_t>>, kProbes.size()> values_;
-  std::vector<int> apart_;   // per group: -1 unknown
-  std::vector<Cost> costs_;  // per command, by sequence
-  std::vector<PlanBatchLoop> loops_;
+  static constexpr std::array<int64_t, 3> kSamples = {1, 2, 5};
+  std::vector<std::vector<std::optional<int64_t>>> values_;  // per set of other extents, for each of kSamples
+  std::vector<int> apart_;                                   // per group: -1 unknown
+  std::vector<Cost> costs_;                                  // per command, by sequence
+  std::vector<FoundBatchLoop> loops_;
 };
 
 }  // namespace
@@ -222,9 +299,9 @@ bool keeps_samples_apart(const Graph& graph, const Node& node, const std::string
   return map && samples_face(graph, node, *map, inputs);
 }
 
-std::vector<PlanBatchLoop> find_batch_loops(const Plan& plan, const Graph& graph, std::span<const PlannedGroup> groups,
-                                            std::span<const uint32_t> group_of_command) {
-  std::vector<PlanBatchLoop> loops;
+std::vector<FoundBatchLoop> find_batch_loops(const Plan& plan, const Graph& graph, std::span<const PlannedGroup> groups,
+                                             std::span<const uint32_t> group_of_command) {
+  std::vector<FoundBatchLoop> loops;
   for (uint32_t s = 0; s < plan.symbols.size() && loops.empty(); ++s) {
     const PlanSymbol& symbol = plan.symbols[s];
     if (symbol.kind == SymbolKind::kInputExtent && symbol.index == 0)

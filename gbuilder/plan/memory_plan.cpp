@@ -23,6 +23,7 @@ Result<MemoryPlan> plan_memory(const Plan& plan, const std::map<std::string, int
   std::vector<std::pair<PlanBatchLoop, std::vector<std::optional<int64_t>>>> loops;
   for (const PlanBatchLoop& loop : plan.batch_loops) {
     if (loop.symbol >= symbol_values.size() || symbol_values[loop.symbol].value_or(0) < 2) continue;
+    if (loop.condition < values.size() && values[loop.condition].value_or(0) == 0) continue;
     auto one = symbol_values;
     one[loop.symbol] = 1;
     loops.emplace_back(loop, plan.expressions.evaluate(one));

@@ -50,7 +50,12 @@ Result<Plan> Planner::run() {
   plan_waits(&plan_);
   Plan* const plans[] = {&plan_};
   lay_out_constants(plans);
-  if (input_.batch_loops) plan_.batch_loops = find_batch_loops(plan_, graph_, input_.groups, group_of_command_);
+  if (input_.batch_loops) {
+    for (const FoundBatchLoop& loop : find_batch_loops(plan_, graph_, input_.groups, group_of_command_)) {
+      plan_.batch_loops.push_back(
+          {loop.first, loop.last, loop.symbol, loop.condition ? plan_.expressions.add(*loop.condition) : kNone});
+    }
+  }
   return std::move(plan_);
 }
 

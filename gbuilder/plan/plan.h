@@ -121,6 +121,7 @@ struct Program {
 struct PlanBatchLoop {
   uint32_t first = 0, last = 0;  // sequence numbers, inclusive
   uint32_t symbol = 0;
+  ExpressionId condition = kNone;  // worth it where that is not 0 and threads have samples of their own; kNone: always
 };
 
 struct PlanKernel {

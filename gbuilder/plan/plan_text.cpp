@@ -405,9 +405,12 @@ std::string print_commands(const Plan& plan) {
     for (const Command& command : plan.programs[p].commands) text += str_cat("  ", print_command(plan, command), "\n");
   }
   for (const PlanBatchLoop& loop : plan.batch_loops) {
-    text +=
-        str_cat("\n#", loop.first, "..#", loop.last, " may be run for one of ",
-                loop.symbol < plan.symbols.size() ? shortened(plan.symbols[loop.symbol].name) : "?", " at a time\n");
+    text += str_cat("\n#", loop.first, "..#", loop.last, " may be run for one of ",
+                    loop.symbol < plan.symbols.size() ? shortened(plan.symbols[loop.symbol].name) : "?", " at a time",
+                    loop.condition == kNone
+                        ? ""
+                        : str_cat(" by each thread, if ", plan.expressions.text(loop.condition, plan.symbols)),
+                    "\n");
   }
   return text;
 }

@@ -103,7 +103,8 @@ std::string dump_json(const std::string& path, size_t file_bytes, const DecodedM
                        s.index, s.bytes.size(), s.offset_bytes);
   };
   const auto loop = [](const PlanBatchLoop& l) {
-    return fmt::format(R"({{"first": {}, "last": {}, "symbol": {}}})", l.first, l.last, l.symbol);
+    return fmt::format(R"({{"first": {}, "last": {}, "symbol": {}, "condition": {}}})", l.first, l.last, l.symbol,
+                       l.condition == kNone ? "null" : std::to_string(l.condition));
   };
   const auto memory = plan_memory(plan, symbols);
   std::string text = fmt::format(

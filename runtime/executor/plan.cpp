@@ -82,7 +82,7 @@ const ExpressionValues* StagePlanner::values_of_sample(std::span<const SymbolVal
 std::span<const ModelTables::BatchLoop> StagePlanner::loops_of_stage() const {
   const auto& loops = tables_.batch_loops;
   const auto [begin, end] = std::equal_range(
-      loops.begin(), loops.end(), ModelTables::BatchLoop{0, 0, 0, stage_},
+      loops.begin(), loops.end(), ModelTables::BatchLoop{0, 0, 0, stage_, kNone},
       [](const ModelTables::BatchLoop& a, const ModelTables::BatchLoop& b) { return a.stage < b.stage; });
   return {begin, end};
 }
@@ -98,6 +98,7 @@ void StagePlanner::enter_loops(std::span<const SymbolValue> symbols) {
     if (!symbols[loop->symbol].bound || symbols[loop->symbol].value < 2) continue;
     const int64_t samples = symbols[loop->symbol].value;
     const uint32_t lanes = lane_count(samples);
+    if (loop->condition != kNone && (lanes < lanes_ || values_.value_or_zero(loop->condition) == 0)) continue;
     const ExpressionValues* values = values_of_sample(symbols, loop->symbol, lanes > 1);
     if (values == nullptr) continue;
     plan_of_loop_[i] = static_cast<uint32_t>(plan_->loops.size());

@@ -58,6 +58,7 @@ struct ModelTables {
     uint32_t first, last;  // positions in programs[0], inclusive
     uint32_t symbol;
     uint32_t stage;
+    uint32_t condition;  // expression, or kNone
   };
   std::vector<BatchLoop> batch_loops;  // ascending
   // of arena tensors that are used in one batch loop only, and their views; otherwise kNone

@@ -352,6 +352,9 @@ Status Checker::check_batch_loops() {
   const auto& order = tables_.programs[0];
   tables_.loop_of_tensor.assign(tensor_count_, kNone);
   if (loops.size() > 0 && file_.root().host_part() != nullptr) return refused({}, "has batch loops beside a host part");
+  const auto conditions = items(model_.batch_loop_conditions());
+  if (conditions.size() != 0 && conditions.size() != loops.size())
+    return bad("there are conditions for ", conditions.size(), " of ", loops.size(), " batch loops");
   uint32_t free_from = 0;  // position
   for (uint32_t i = 0; i < loops.size(); ++i) {
     const fb::BatchLoop& loop = *loops[i];
@@ -369,8 +372,11 @@ Status Checker::check_batch_loops() {
       return bad("batch loop ", i, " is over symbol ", loop.symbol(), ", which is no extent of an input");
     if (std::any_of(first, last + 1, [](const auto& command) { return command.engine == fb::Engine::kHost; }))
       return bad("batch loop ", i, " has host commands");
+    const uint32_t condition = conditions.size() != 0 ? conditions[i] : kNone;
+    if (condition != kNone && !expression_exists(condition))
+      return bad("batch loop ", i, " is run if expression ", condition, " of ", expression_count_, " is not 0");
     free_from = static_cast<uint32_t>(last - order.begin()) + 1;
-    tables_.batch_loops.push_back({first_position, free_from - 1, loop.symbol(), first->stage});
+    tables_.batch_loops.push_back({first_position, free_from - 1, loop.symbol(), first->stage, condition});
   }
   for (uint32_t t = 0; t < tensor_count_ && loops.size() > 0; ++t) {
     const fb::Tensor& root = *tensors[tables_.tensor_root[t]];

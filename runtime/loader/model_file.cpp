@@ -79,6 +79,7 @@ class ReferencedBytes {
     vector(model.arguments());
     vector(model.waits());
     vector(model.batch_loops());
+    vector(model.batch_loop_conditions());
     tables(model.calls(), [this](const fb::Call& call) {
       vector(call.bodies());
       vector(call.inputs());

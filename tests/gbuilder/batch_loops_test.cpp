@@ -56,6 +56,72 @@ TEST(BatchLoops, AreNotWorthItForSmallSamplesNorForASingleCommand) {
   EXPECT_TRUE(plan_of(single).batch_loops.empty());
 }
 
+// x of so many rows by weights that outweigh it, twice.
+template <typename T>
+Plan plan_of_products(const Dim& rows, DType type) {
+  HandMade model;
+  auto value = model.input("x", {kN, rows, 1024}, type);
+  for (const char* name : {"a", "b"}) {
+    const std::vector<T> weights(1024 * 1024, static_cast<T>(name[0]));
+    const auto w = model.graph.add_constant(graph::Constant::of<T>(type, {1024, 1024}, weights), "w");
+    value = model.kernel("MatMul", {value, w}, name);
+  }
+  model.output(value, "y");
+  return plan_of(model);
+}
+
+TEST(BatchLoops, HideTheReadingOfWeightsBehindManyRows) {
+  const Plan many = plan_of_products<int8_t>(200, DType::kI8);
+  ASSERT_EQ(many.batch_loops.size(), 1u) << print_plan(many);
+  EXPECT_EQ(many.expressions.constant_value(many.batch_loops[0].condition), 1);
+  EXPECT_TRUE(plan_of_products<int8_t>(90, DType::kI8).batch_loops.empty());
+  EXPECT_TRUE(plan_of_products<float>(200, DType::kF32).batch_loops.empty());
+
+  const Plan symbolic = plan_of_products<int8_t>(Dim::symbol("rows"), DType::kI8);
+  ASSERT_EQ(symbolic.batch_loops.size(), 1u) << print_plan(symbolic);
+  EXPECT_THAT(print_plan(symbolic),
+              ::testing::HasSubstr("#0..#1 may be run for one of N at a time by each thread, if lt(-1*rows, -95)"));
+  // Memory of one sample only where there is a loop.
+  EXPECT_EQ(plan_memory(symbolic, {{"N", 4}, {"rows", 200}})->arena_bytes, 200 * 1024);
+  EXPECT_EQ(plan_memory(symbolic, {{"N", 4}, {"rows", 20}})->arena_bytes, 4 * 20 * 1024);
+}
+
+// Scratch memory between two commands of a group need not be made of samples, but both are in the loop or neither.
+TEST(BatchLoops, HaveWholeGroups) {
+  HandMade model;
+  const auto x = model.input("x", {kN, kLarge});
+  const auto a = model.node("Relu", {x}, "a");
+  const kernels::TensorRef scratch{kernels::TensorRef::Kind::kWorkspace, {}, 0};
+  model.implementation().workspace_bytes = {kN * Dim(4 * kLarge) + Dim(64)};
+  for (const bool is_first : {true, false}) {
+    kernels::KernelLaunch launch;
+    launch.kernel = make_kernel("map", 2);
+    launch.arguments = {is_first ? model.pointer(x) : kernels::PointerArgument{scratch},
+                        is_first ? kernels::PointerArgument{scratch} : model.pointer(a)};
+    launch.writes = {false, true};
+    model.implementation().launches.emplace_back(std::move(launch));
+  }
+  model.output(model.kernel("Relu", {a}, "b"), "y");
+  const Plan plan = plan_of(model);
+  ASSERT_EQ(plan.batch_loops.size(), 1u) << print_plan(plan);
+  EXPECT_EQ(plan.batch_loops[0].first, 0u);
+  EXPECT_EQ(plan.batch_loops[0].last, 2u);
+  EXPECT_EQ(plan_memory(plan, {{"N", 16}})->arena_bytes, 2 * kLarge * 4 + 64);
+}
+
+TEST(BatchLoops, HaveNothingThatIsTheSameForAllSamples) {
+  HandMade model;
+  const Dim rows = Dim::symbol("rows");
+  const auto table = model.input("table", {rows, 1024});
+  const auto x = model.input("x", {kN, rows, 1024});
+  const auto shared = model.kernel("Relu", {table}, "shared");
+  const auto a = model.kernel("Add", {x, shared}, "a");
+  model.output(model.kernel("Relu", {a}, "b"), "y");
+  const Plan plan = plan_of(model);
+  ASSERT_EQ(plan.batch_loops.size(), 1u) << print_plan(plan);
+  EXPECT_EQ(plan.batch_loops[0].first, 1u);
+}
+
 TEST(BatchLoops, NeedASymbolicBatchInFront) {
   HandMade fixed;
   auto value = fixed.input("x", {8, kLarge});

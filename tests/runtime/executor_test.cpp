@@ -102,6 +102,27 @@ TEST(Executor, RunsSamplesOfABatchSideBySide) {
   check_batch_loop(3);
 }
 
+// Loops that are worth it where a run says so, and where each thread has samples of its own.
+TEST(Executor, RunsBatchLoopsOnTheirConditions) {
+  ModelBuilder b = test::looped_chain_model();
+  const uint32_t n = b.tensors[0].shape[0];
+  b.batch_loop_conditions.assign(b.batch_loops.size(), b.expression(fb::ExpressionOp::kLt, b.constant(4), n));
+  for (const int threads : {1, 2}) {
+    SessionOptions options;
+    options.profile = true;
+    options.threads = threads;
+    auto session = open(b, options);
+    for (const int64_t samples : {2, 4, 5, 64}) {
+      const auto x = counting(static_cast<size_t>(samples) * 4);
+      session->clear_profile();
+      EXPECT_EQ(run(*session, x, {samples, 4}), times(x, 4)) << samples;
+      // Five samples are not enough for two threads.
+      const bool is_loop = samples > (threads == 1 ? 4 : 5);
+      EXPECT_EQ(session->profile().back().sample, is_loop ? samples - 1 : 0) << samples << ", " << threads;
+    }
+  }
+}
+
 // A kernel with local and shared memory and barriers: side by side, each TEC is the only one of its launch.
 TEST(Executor, SamplesSideBySideHaveMemoriesOfTheirOwn) {
   ModelBuilder b;

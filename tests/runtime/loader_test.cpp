@@ -313,6 +313,16 @@ TEST(Loader, NamesWhatIsWrong) {
        [](auto& b) {
          b.batch_loops = {fb::BatchLoop(1, 2, 0), fb::BatchLoop(2, 3, 0)};
        }},
+      {"there are conditions for 2 of 1 batch loops",
+       [](auto& b) {
+         b.batch_loops = {fb::BatchLoop(1, 2, 0)};
+         b.batch_loop_conditions = {0, 0};
+       }},
+      {"batch loop 0 is run if expression 1000000",
+       [=](auto& b) {
+         b.batch_loops = {fb::BatchLoop(1, 2, 0)};
+         b.batch_loop_conditions = {kHuge};
+       }},
       {"batch loop 0 is over symbol 1", [](auto& b) { b.batch_loops = {fb::BatchLoop(1, 2, 1)}; }},
       {"batch loop 0 has host commands",
        [](auto& b) {

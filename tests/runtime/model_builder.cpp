@@ -180,11 +180,13 @@ flatbuffers::Offset<fb::Model> ModelBuilder::table(
   for (const ModelBuilder& entry : entries) entry_rows.push_back(entry.table(builder, {}));
   const auto all_entries = entries.empty() ? flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Model>>>()
                                            : builder.CreateVector(entry_rows);
+  const auto loop_conditions = batch_loop_conditions.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint32_t>>()
+                                                             : builder.CreateVector(batch_loop_conditions);
   return fb::CreateModel(builder, format_version, producer, name, target_text, feature_list, tec_count, section_list,
                          expression_list, symbol_list, tensor_list, input_list, output_list, kernel_list, argument_list,
                          wait_list, program_list, strings_list, origin_list, false, loop_list, call_list, all_bodies,
                          backend_text, description_text, property_list, tensor_lists, costs, text_list, pool, 1,
-                         entry_text, all_entries, host_part, work);
+                         entry_text, all_entries, host_part, work, loop_conditions);
 }
 
 std::vector<std::byte> ModelBuilder::build() const {

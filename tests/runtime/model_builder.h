@@ -104,6 +104,7 @@ struct ModelBuilder {
   std::vector<std::string> strings, origins;
   std::vector<SectionRow> sections;
   std::vector<fb::BatchLoop> batch_loops;
+  std::vector<uint32_t> batch_loop_conditions;  // empty: absent
   std::vector<CallRow> calls;
   std::vector<TextCallRow> text_calls;
   std::vector<std::string> string_pool;
