@@ -43,6 +43,12 @@ void sparse_attention(OpContext& c);
 void rotary_embedding(OpContext& c);
 void multimodal_rotary_embedding(OpContext& c);
 
+// generation.cpp
+void greedy_search(OpContext& c);
+void sampling(OpContext& c);
+// beam_search.cpp
+void beam_search(OpContext& c);
+
 // experts.cpp
 void mixture_of_experts(OpContext& c);
 void quantized_mixture_of_experts(OpContext& c);

@@ -35,8 +35,9 @@ ValueId extended(OpContext& c, ValueId past, ValueId added, ValueId first, const
   return with_rows_at(c, cache, added, first);
 }
 
-// A cache of the last `capacity` or fewer positions of each sentence: all while they fit, else as many as the operator's
-// schema says, which drops capacity - window + 1 at once. Row i holds position T - L(T) + i of the T that there were:
+// A cache of the last `capacity` or fewer positions of each sentence: all while they fit, else as many as the
+// operator's schema says, which drops capacity - window + 1 at once. Row i holds position T - L(T) + i of the T that
+// there were:
 //
 //   G = capacity - window + 1;  L(T) = T - G * ceil(max(T - capacity, 0) / G)
 //
