@@ -510,6 +510,32 @@ Result<std::vector<Item>> Importer::inline_subgraph(const onnx::GraphProto& prot
   return outputs;
 }
 
+Result<ImportedSubgraph> Importer::write_body(const std::string& name, const std::vector<TensorType>& formals,
+                                              const BodyWriter& write) {
+  Scope& owner = *current_;
+  if (owner.depth >= kMaxDepth) return invalid_model(str_cat("sub-graphs are nested more than ", kMaxDepth, " deep"));
+  ImportedSubgraph imported{new_body(name), {}, {}};
+  Scope scope = scope_below(owner, imported.graph.get());
+  std::vector<ValueId> inputs;
+  for (const TensorType& type : formals)
+    inputs.push_back(imported.graph->add_input(str_cat("in", inputs.size()), type));
+  current_ = &scope;
+  Result<std::vector<ValueId>> outputs = write(*imported.graph, inputs);
+  current_ = &owner;
+  if (!outputs.ok()) return std::move(outputs).status();
+  for (const ValueId output : *outputs) {
+    imported.graph->add_output(output, str_cat("out", imported.results.size()));
+    imported.results.push_back({output, {}});
+  }
+  imported.captures = scope.captures;
+  imported.graph->captured_count = static_cast<int>(scope.captures.size());
+  return imported;
+}
+
+ValueId Importer::seen_within(ValueId outer) {
+  return capture(*current_, outer, current_->parent->graph->value(outer).name);
+}
+
 Status Importer::subgraph_outputs(Scope& scope, const onnx::GraphProto& proto, std::vector<Item>* outputs) {
   for (const auto& output : proto.output()) {
     AIPU_ASSIGN_OR_RETURN(const Found found, lookup(scope, output.name()));

@@ -379,4 +379,29 @@ std::vector<Item> OpContext::inline_subgraph(const onnx::GraphProto* proto, cons
   return std::move(outputs).value();
 }
 
+DeclaredPorts OpContext::declared_ports(const onnx::GraphProto* proto) {
+  if (!ok() || proto == nullptr) return {};
+  auto ports = subgraphs_.declared_ports(*proto);
+  if (ports.ok()) return std::move(ports).value();
+  fail(std::move(ports).status());
+  return {};
+}
+
+ImportedSubgraph OpContext::write_body(
+    const std::vector<TensorType>& formals,
+    const std::function<std::vector<ValueId>(OpContext&, const std::vector<ValueId>&)>& write) {
+  if (!ok()) return {};
+  auto body = subgraphs_.write_body(
+      op_type_, formals, [&](Graph& graph, const std::vector<ValueId>& inputs) -> Result<std::vector<ValueId>> {
+        OpContext inner = within(graph);
+        inner.output_names = output_names;
+        std::vector<ValueId> outputs = write(inner, inputs);
+        AIPU_RETURN_IF_ERROR(inner.status());
+        return outputs;
+      });
+  if (body.ok()) return std::move(body).value();
+  fail(std::move(body).status());
+  return {};
+}
+
 }  // namespace aipu::frontend

@@ -5,6 +5,7 @@
 // attributes that no one took.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -56,6 +57,19 @@ struct ImportedSubgraph {
   std::vector<Item> results;  // its outputs; those of the graph are the parts of these in a row
 };
 
+// What a sub-graph says about its inputs and outputs. Types are as declared, extents that are not given are -1.
+struct DeclaredPort {
+  std::string name;
+  DType dtype = DType::kVoid;
+  std::vector<int64_t> extents;
+};
+struct DeclaredPorts {
+  std::vector<DeclaredPort> inputs, outputs;
+};
+
+// Emits a body into the graph, from its inputs; its outputs.
+using BodyWriter = std::function<Result<std::vector<ValueId>>(Graph&, const std::vector<ValueId>&)>;
+
 // The importer's side of sub-graphs.
 class SubgraphImporter {
  public:
@@ -66,8 +80,14 @@ class SubgraphImporter {
   // Puts the nodes of a sub-graph into the current graph; its outputs.
   virtual Result<std::vector<Item>> inline_subgraph(const onnx::GraphProto& proto,
                                                     const std::vector<Item>& arguments) = 0;
+  virtual Result<DeclaredPorts> declared_ports(const onnx::GraphProto& proto) = 0;
   // A graph for the body of a control flow node that a converter writes.
   virtual std::unique_ptr<Graph> new_body(const std::string& name) = 0;
+  // Such a body with inputs of these types. While it is written, inline_subgraph() puts nodes into it,
+  // and seen_within() tells what values of the graph around it are there.
+  virtual Result<ImportedSubgraph> write_body(const std::string& name, const std::vector<TensorType>& formals,
+                                              const BodyWriter& write) = 0;
+  virtual ValueId seen_within(ValueId outer) = 0;
   // A symbol no one else in the model uses.
   virtual Dim fresh_symbol(const std::string& hint) = 0;
   // Whether a sequence of this name is read in the graph that is being imported, and only to join its tensors along an
@@ -171,6 +191,12 @@ class OpContext {
   // Imports the sub-graph; on failure an empty graph and a failed context.
   ImportedSubgraph import_subgraph(const onnx::GraphProto* proto, const std::vector<Formal>& formals);
   std::vector<Item> inline_subgraph(const onnx::GraphProto* proto, const std::vector<Item>& arguments);
+  DeclaredPorts declared_ports(const onnx::GraphProto* proto);  // empty after a failure
+  // A body that `write` emits into the context that it is given; see SubgraphImporter.
+  ImportedSubgraph write_body(
+      const std::vector<TensorType>& formals,
+      const std::function<std::vector<ValueId>(OpContext&, const std::vector<ValueId>&)>& write);
+  ValueId seen_within(ValueId outer) { return outer.valid() && ok() ? subgraphs_.seen_within(outer) : ValueId(); }
   Dim fresh_symbol(const std::string& hint) { return subgraphs_.fresh_symbol(hint); }
   bool is_only_joined(const std::string& name, int64_t axis) const { return subgraphs_.is_only_joined(name, axis); }
   // The value with a symbol of its own for each extent that is too long an expression to be repeated by what follows.

@@ -145,6 +145,23 @@ Result<TensorType> Importer::input_type(const onnx::ValueInfoProto& info) {
   return type;
 }
 
+Result<DeclaredPorts> Importer::declared_ports(const onnx::GraphProto& proto) {
+  DeclaredPorts ports;
+  std::unordered_set<std::string> initializers;
+  for (const auto& tensor : proto.initializer()) initializers.insert(tensor.name());
+  const auto port_of = [](const onnx::ValueInfoProto& info) {
+    const auto& declared = info.type().tensor_type();
+    DeclaredPort port{info.name(), dtype_from_onnx(declared.elem_type()).value_or(DType::kVoid), {}};
+    for (const auto& dim : declared.shape().dim()) port.extents.push_back(dim.has_dim_value() ? dim.dim_value() : -1);
+    return port;
+  };
+  for (const auto& input : proto.input()) {
+    if (!initializers.contains(input.name())) ports.inputs.push_back(port_of(input));
+  }
+  for (const auto& output : proto.output()) ports.outputs.push_back(port_of(output));
+  return ports;
+}
+
 Status Importer::add_graph_inputs(Scope& scope) {
   Inputs given;
   for (const auto& input : model_->graph().input()) {

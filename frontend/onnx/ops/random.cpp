@@ -1,5 +1,7 @@
 // Random results: numbers of aipu::RandomNumbers (graph/ops/generate.cpp), and what is made of them. A node without a
 // seed has one that follows from the name of its output.
+#include "frontend/onnx/ops/random.h"
+
 #include <cmath>
 
 #include "frontend/onnx/ops/compose.h"
@@ -12,9 +14,15 @@ namespace {
 
 constexpr int64_t kSeedMask = 0xffffffff;
 
+}  // namespace
+
+int64_t as_seed(int64_t value) { return value & kSeedMask; }
+
 int64_t seed_of_name(const OpContext& c) {
-  return static_cast<int64_t>(hash_text(c.output_names.empty() ? std::string() : c.output_names[0]).low) & kSeedMask;
+  return as_seed(static_cast<int64_t>(hash_text(c.output_names.empty() ? std::string() : c.output_names[0]).low));
 }
+
+namespace {
 
 // The attribute `seed`, a float.
 int64_t take_seed(OpContext& c) {
@@ -24,13 +32,19 @@ int64_t take_seed(OpContext& c) {
     c.fail_invalid(str_cat("seed is ", seed));
     return 0;
   }
-  return static_cast<int64_t>(seed) & kSeedMask;
+  return as_seed(static_cast<int64_t>(seed));
 }
 
 // float64 numbers, as many as an int64 list says.
 ValueId numbers(OpContext& c, const char* distribution, int64_t seed, ValueId shape) {
   return c.emit("aipu::RandomNumbers", {{"distribution", std::string(distribution)}, {"seed", seed}}, {shape});
 }
+
+}  // namespace
+
+ValueId uniform_numbers(OpContext& c, int64_t seed, ValueId shape) { return numbers(c, "uniform", seed, shape); }
+
+namespace {
 
 // The shape that a node has as an attribute, or its operand's (of the forms that end in Like).
 ValueId wanted_shape(OpContext& c) {
@@ -106,7 +120,7 @@ void bernoulli(OpContext& c) {
   const DType dtype = c.take_dtype("dtype", c.dtype(p));
   const int64_t seed = take_seed(c);
   if (!c.ok()) return;
-  const ValueId number = numbers(c, "uniform", seed, c.shape_of(p));
+  const ValueId number = uniform_numbers(c, seed, c.shape_of(p));
   c.set_output(0, c.cast(c.emit("Less", {}, {number, c.cast(p, DType::kF64)}), dtype));
 }
 
@@ -125,7 +139,7 @@ void multinomial(OpContext& c) {
     return c.fail_invalid(str_cat("the result is of type ", dtype_name(dtype)));
   const ValueId parts = c.emit("Softmax", {{"axis", int64_t{-1}}}, {c.cast(scores, DType::kF64)});
   const ValueId ends = c.emit("CumSum", {}, {parts, c.int64_scalar(1)});
-  const ValueId number = numbers(c, "uniform", seed, concat(c, 0, {c.size_of(scores, 0), c.int64s({samples})}));
+  const ValueId number = uniform_numbers(c, seed, concat(c, 0, {c.size_of(scores, 0), c.int64s({samples})}));
   const ValueId passed = c.emit("GreaterOrEqual", {}, {c.unsqueeze(number, {2}), c.unsqueeze(ends, {1})});
   const ValueId places = c.emit("ReduceSum", {{"keepdims", int64_t{0}}}, {c.cast(passed, DType::kI64), c.int64s({2})});
   // The parts may add up to a little less than 1.
@@ -146,7 +160,7 @@ struct DropoutNode {
 // The operands `ratio` and `training` may be absent; without them it is what is given.
 DropoutNode dropout_node(OpContext& c, double ratio, bool training, ValueId ratio_operand, ValueId training_operand) {
   DropoutNode node;
-  node.seed = c.has_attribute("seed") ? c.take_int("seed", 0) & kSeedMask : seed_of_name(c);
+  node.seed = c.has_attribute("seed") ? as_seed(c.take_int("seed", 0)) : seed_of_name(c);
   if (!c.ok()) return node;
   if (training_operand.valid()) {
     const auto mode = c.constant_ints(training_operand);
@@ -173,7 +187,7 @@ ValueId dropped(OpContext& c, ValueId x, const DropoutNode& node) {
     return x;
   }
   const ValueId one = c.scalar(DType::kF64, 1);
-  const ValueId number = numbers(c, "uniform", node.seed, c.shape_of(x));
+  const ValueId number = uniform_numbers(c, node.seed, c.shape_of(x));
   ValueId kept = c.emit("GreaterOrEqual", {}, {number, node.ratio});
   ValueId factor = c.emit("Div", {}, {one, subtract(c, one, node.ratio)});
   if (node.training.valid()) {

@@ -57,6 +57,12 @@ void multimodal_rotary_embedding(OpContext& c);
 void gemma_rotary_embedding(OpContext& c);
 void rms_norm_rotary(OpContext& c);
 
+// generation.cpp
+void greedy_search(OpContext& c);
+void sampling(OpContext& c);
+// beam_search.cpp
+void beam_search(OpContext& c);
+
 // experts.cpp
 void mixture_of_experts(OpContext& c);
 void quantized_mixture_of_experts(OpContext& c);

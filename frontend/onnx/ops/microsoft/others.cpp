@@ -5,6 +5,7 @@
 
 #include "frontend/onnx/ops/compose.h"
 #include "frontend/onnx/ops/microsoft/converters.h"
+#include "frontend/onnx/ops/microsoft/generation.h"
 
 namespace aipu::frontend::microsoft {
 
@@ -110,6 +111,21 @@ void crop_and_resize(OpContext& c) {
   c.emit_output("Where", {}, {c.unsqueeze(inside, {1}), samples, c.scalar(dtype, outside)});
 }
 
+ValueId without_repeated_ngrams(OpContext& c, ValueId ids, ValueId scores, int64_t n, double lowest) {
+  // Column w is about the n-gram that begins with token w: its last token, and whether the others are the last ones.
+  const ValueId tokens = slice(c, ids, 1, n - 1, INT64_MAX);
+  ValueId repeats = c.emit("Equal", {}, {tokens, tokens});
+  for (int64_t left = n - 1; left > 0; --left) {
+    const ValueId earlier = slice(c, ids, 1, n - 1 - left, -left);
+    const ValueId last = slice(c, ids, 1, -left, left == 1 ? INT64_MAX : 1 - left);
+    repeats = c.emit("And", {}, {repeats, c.emit("Equal", {}, {earlier, last})});
+  }
+  const DType dtype = c.dtype(scores);
+  const ValueId limits =
+      where(c, repeats, c.scalar(dtype, lowest), c.scalar(dtype, std::numeric_limits<double>::infinity()));
+  return c.emit("ScatterElements", {{"axis", int64_t{1}}, {"reduction", std::string("min")}}, {scores, tokens, limits});
+}
+
 // A token gets the score -infinity if with it the last n tokens would be ones that the sentence has already.
 void ngram_repeat_block(OpContext& c) {
   c.expect_inputs(2, 2);
@@ -121,18 +137,7 @@ void ngram_repeat_block(OpContext& c) {
   if (c.rank(ids) != 2 || c.rank(scores) != 2)
     return c.fail_invalid(
         str_cat("takes tokens and scores of rank 2, found ", c.type(ids).text(), " and ", c.type(scores).text()));
-  // Column w is about the n-gram that begins with token w: its last token, and whether the others are the last ones.
-  const ValueId tokens = slice(c, ids, 1, n - 1, INT64_MAX);
-  ValueId repeats = c.emit("Equal", {}, {tokens, tokens});
-  for (int64_t left = n - 1; left > 0; --left) {
-    const ValueId earlier = slice(c, ids, 1, n - 1 - left, -left);
-    const ValueId last = slice(c, ids, 1, -left, left == 1 ? INT64_MAX : 1 - left);
-    repeats = c.emit("And", {}, {repeats, c.emit("Equal", {}, {earlier, last})});
-  }
-  const DType dtype = c.dtype(scores);
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const ValueId limits = where(c, repeats, c.scalar(dtype, -kInfinity), c.scalar(dtype, kInfinity));
-  c.emit_output("ScatterElements", {{"axis", int64_t{1}}, {"reduction", std::string("min")}}, {scores, tokens, limits});
+  c.set_output(0, without_repeated_ngrams(c, ids, scores, n, -std::numeric_limits<double>::infinity()));
 }
 
 // How far each row of A is from each of B: by differences, so that near rows are told apart.

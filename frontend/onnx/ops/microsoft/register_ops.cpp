@@ -109,6 +109,11 @@ constexpr ConverterRow kRows[] = {
     {kDomain, "QuantizeLinear", 1, microsoft::quantize_linear},
     {kDomain, "ReduceSumInteger", 1, microsoft::reduce_sum_integer},
 
+    // ---- generation
+    {kDomain, "BeamSearch", 1, microsoft::beam_search},
+    {kDomain, "GreedySearch", 1, microsoft::greedy_search},
+    {kDomain, "Sampling", 1, microsoft::sampling},
+
     // ---- the rest
     {kDomain, "BifurcationDetector", 1, microsoft::bifurcation_detector},
     {kDomain, "CDist", 1, microsoft::cdist},
