@@ -184,7 +184,8 @@ class BranchMerger {
     const Constant& old = weight(conv);
     const std::string name = graph_.value(node(sum).outputs[0]).name;
     std::vector<ValueId> inputs = {
-        node(conv).inputs[0], graph_.add_constant(float_constant(old.dtype(), old.shape(), weights.taps), name + ".weight")};
+        node(conv).inputs[0],
+        graph_.add_constant(float_constant(old.dtype(), old.shape(), weights.taps), name + ".weight")};
     // A bias of zeros costs as much as any other.
     if (std::any_of(weights.bias.begin(), weights.bias.end(), [](double element) { return element != 0; })) {
       inputs.push_back(graph_.add_constant(

@@ -10,6 +10,8 @@ namespace {
 
 using Operand = Relayout::Operand;
 
+constexpr int64_t kFewRows = 16;  // fewer than the lanes of a wide vector of float32
+
 // Reads what the op's record says of its axes and attributes.
 class Planner {
  public:
@@ -25,7 +27,8 @@ class Planner {
     if (const AttributeDef* shape = view_shape()) return view(shape->name);
     if ((def_.traits & (kElementwise | kAnyAxisOrder)) == 0) return std::nullopt;
     const auto map = axis_map(def_, graph_, node_);
-    if (!map || !move_attributes() || !move_operands(*map) || !move_outputs(*map)) return std::nullopt;
+    if (!map || !move_attributes() || !move_operands(*map) || !move_outputs(*map) || leaves_lanes_idle())
+      return std::nullopt;
     return std::move(result_);
   }
 
@@ -142,6 +145,19 @@ class Planner {
       return place_[static_cast<size_t>(source(x))] < place_[static_cast<size_t>(source(y))];
     });
     return order;
+  }
+
+  // Functions along rows (Softmax) run side by side where the rows are not contiguous: of a few of them most lanes of a
+  // vector would be idle, in every exponential, and transposing costs less. Talking heads are such rows.
+  bool leaves_lanes_idle() const {
+    if ((def_.traits & kElementwise) != 0 || (def_.traits & kFloatInside) == 0 || !node_.attributes.has("axis"))
+      return false;
+    const Shape& from = graph_.type(node_.inputs[0]).shape;
+    const auto behind = [](const Shape& shape, int64_t axis) {
+      return element_count(Shape(shape.begin() + axis + 1, shape.end()));
+    };
+    const auto beside = behind(permuted(from, perm_), result_.attributes.i("axis")).constant();
+    return behind(from, node_.attributes.i("axis")) == Dim(1) && beside && *beside > 1 && *beside < kFewRows;
   }
 
   const AttributeDef* view_shape() const {
