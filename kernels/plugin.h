@@ -61,8 +61,8 @@ struct StridedRows {
   std::string pointer, row_stride;  // parameters of the kernel; the stride in elements
 };
 
-// A launch that computes some lines (of the spatial axis before the last one) of one result of a batch as well as all of
-// them: the kernel's parameters that say which. The first is the line that `image` and `result` point to.
+// A launch that computes some lines (of the spatial axis before the last one) of one result of a batch as well as all
+// of them: the kernel's parameters that say which. The first is the line that `image` and `result` point to.
 struct BandedLaunch {
   std::string image, result;  // pointers: what it reads, in such lines, and what it writes
   std::string pixels;         // of the result in all, which are independent of each other; or, where that is empty:

@@ -24,7 +24,8 @@ class Alone : public Mutator {
     }
     const Expr inner = mutate_children(expr);
     const auto* call = inner->as<FunctionCall>();
-    return call == nullptr ? inner : make_expr(inner->type, FunctionCall{prefix_ + call->function, call->args}, inner->span);
+    return call == nullptr ? inner
+                           : make_expr(inner->type, FunctionCall{prefix_ + call->function, call->args}, inner->span);
   }
   Stmt mutate(const Stmt& stmt) override {
     const auto* loop = stmt->as<For>();
@@ -44,8 +45,8 @@ Result<Module> link_modules(const Module& module, std::span<const std::pair<std:
   Module linked;
   std::vector<PrimFuncPtr> others;
   for (const PrimFuncPtr& function : module.functions) {
-    const auto entry = std::find_if(entries.begin(), entries.end(),
-                                    [&](const auto& known) { return known.first == function->name; });
+    const auto entry =
+        std::find_if(entries.begin(), entries.end(), [&](const auto& known) { return known.first == function->name; });
     if (entry == entries.end()) {
       linked.functions.push_back(function);
       continue;

@@ -10,8 +10,8 @@
 
 namespace aipu::tir {
 
-// `module` with the entry of each of the others, and what it calls, in place of the function of that name. Such an entry
-// is called by one TEC, so that it sees one: its id is 0, their number 1. Errors: there is no such function, its
+// `module` with the entry of each of the others, and what it calls, in place of the function of that name. Such an
+// entry is called by one TEC, so that it sees one: its id is 0, their number 1. Errors: there is no such function, its
 // parameters are not those of the entry, an entry waits for other TECs.
 Result<Module> link_modules(const Module& module, std::span<const std::pair<std::string, const Module*>> entries);
 

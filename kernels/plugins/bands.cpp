@@ -1,6 +1,7 @@
 // Layers of which each is the only one to read what the one before it computes, by bands of lines: what lies between
-// them is then in the second-level cache, where whole images would go to memory and back. A pointwise (or strided)
-// convolution, a depthwise one, a pointwise one, with their epilogues, or two neighbours of these.
+// them is then in the second-level cache, where whole images would go to memory and back. A pointwise or strided
+// convolution, a depthwise one, a pointwise one, with their epilogues, or two neighbours of these; or what follows a
+// strided one.
 #include <algorithm>
 #include <array>
 
@@ -71,9 +72,14 @@ std::optional<Stage> stage_at(const Graph& graph, NodeId id) {
   return stage;
 }
 
-// Whether a stage may follow another one.
-bool follows(Kind kind, Kind before) {
-  return before == Kind::kDepthwise ? kind == Kind::kPointwise : kind == Kind::kDepthwise;
+// Whether a stage may follow those. The third one reads no lines but those that the second one has just made.
+bool follows(Kind kind, const std::vector<Stage>& stages) {
+  if (stages.empty()) return true;
+  const Kind before = stages.back().kind;
+  if (stages.size() > 1) return kind == Kind::kPointwise && before != Kind::kPointwise;
+  return before == Kind::kDepthwise   ? kind == Kind::kPointwise
+         : before == Kind::kPointwise ? kind == Kind::kDepthwise
+                                      : true;
 }
 
 ValueId result_of(const Graph& graph, const Stage& stage) { return graph.node(stage.nodes.back()).outputs[0]; }
@@ -83,13 +89,13 @@ std::vector<Stage> stages_from(const Graph& graph, NodeId anchor) {
   std::vector<Stage> stages;
   for (NodeId next = anchor; next.valid() && stages.size() < kMostStages;) {
     auto stage = stage_at(graph, next);
-    if (!stage || (!stages.empty() && !follows(stage->kind, stages.back().kind))) break;
+    if (!stage || !follows(stage->kind, stages)) break;
     for (const NodeId id : epilogue_nodes(graph, next)) stage->nodes.push_back(id);
     stages.push_back(std::move(*stage));
     const ValueId result = result_of(graph, stages.back());
     const auto users = graph.users(result);
     next = users.size() == 1 && !graph.is_graph_output(result) && graph.node(users[0]).inputs[0] == result ? users[0]
-                                                                                                          : NodeId();
+                                                                                                           : NodeId();
   }
   return stages;
 }
@@ -201,7 +207,8 @@ class BandsPlugin final : public OpPlugin {
   }
 
   static Status launch(SetupContext& context, const std::vector<Stage>& stages, std::vector<Part> parts) {
-    constexpr std::array<std::string_view, kMostStages> kNames = {"a", "b", "c"}, kStands = {"first", "second", "third"};
+    constexpr std::array<std::string_view, kMostStages> kNames = {"a", "b", "c"},
+                                                        kStands = {"first", "second", "third"};
     const int64_t band = band_lines(stages);
     const int lanes = context.lanes(DType::kF32);
     // What lies between, for each TEC.

@@ -144,16 +144,15 @@ class ConvPlugin final : public OpPlugin {
       const Dim pixels = axes[0].out * axes[1].out * axes[2].out;
       if (weights.group == 1) {
         const Dim lines = context.is_in_bands() ? Dim::symbol("(lines)") : axes[1].out;
-        AIPU_RETURN_IF_ERROR(
-            launch_gemm(context, tile, lanes,
-                        {.left = context.value(node.inputs[0]),
-                         .right = packed,
-                         .row_count = row_count({geometry.batch, axes[0].out, lines, axes[2].out}),
-                         .rows = geometry.batch * pixels,
-                         .columns = group_out,
-                         .depth = group_in,
-                         .left_row = geometry.channels},
-                        epilogue, std::move(params)));
+        AIPU_RETURN_IF_ERROR(launch_gemm(context, tile, lanes,
+                                         {.left = context.value(node.inputs[0]),
+                                          .right = packed,
+                                          .row_count = row_count({geometry.batch, axes[0].out, lines, axes[2].out}),
+                                          .rows = geometry.batch * pixels,
+                                          .columns = group_out,
+                                          .depth = group_in,
+                                          .left_row = geometry.channels},
+                                         epilogue, std::move(params)));
         declare_banded_pixels(context, "a", "product.rows", epilogue);
         return declare_strided_output(context, epilogue);
       }
@@ -167,7 +166,8 @@ class ConvPlugin final : public OpPlugin {
     if (weights.group == 1 && !tiles.single) unroll_taps(axes[2], group_in, &tiles);
     const bool planar = axes[0].kernel == 1 && axes[0].in == Dim(1) && axes[0].out == Dim(1);
     const int64_t short_row = axes[2].out.constant_or(0);
-    if (!context.is_in_bands() && planar && tiles.taps.empty() && short_row > 0 && 2 * short_row <= tile.rows && !(axes[1].out == Dim(1))) {
+    if (!context.is_in_bands() && planar && tiles.taps.empty() && short_row > 0 && 2 * short_row <= tile.rows &&
+        !(axes[1].out == Dim(1))) {
       if (const std::vector<int64_t> runs = tap_runs(axes[2]); !runs.empty()) {
         params.set("WIDTH", short_row).set("RUNS", runs);
         const int64_t panels = (group_out + panel_width - 1) / panel_width * weights.group;
@@ -293,8 +293,8 @@ class ConvPlugin final : public OpPlugin {
     if (staged.segment > 0)
       return launch_staged_depthwise(context, staged, geometry, lanes, {.type = accumulator}, packed, params,
                                      std::move(arguments));
-    AIPU_RETURN_IF_ERROR(launch_depthwise(context, geometry, lanes, {.type = accumulator}, packed, params,
-                                          std::move(arguments)));
+    AIPU_RETURN_IF_ERROR(
+        launch_depthwise(context, geometry, lanes, {.type = accumulator}, packed, params, std::move(arguments)));
     declare_banded_images(context, epilogue);
     return {};
   }
