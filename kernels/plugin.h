@@ -61,6 +61,15 @@ struct StridedRows {
   std::string pointer, row_stride;  // parameters of the kernel; the stride in elements
 };
 
+// A launch that computes some lines (of the spatial axis before the last one) of one result of a batch as well as all
+// of them: the kernel's parameters that say which. The first is the line that `image` and `result` point to.
+struct BandedLaunch {
+  std::string image, result;  // pointers: what it reads, in such lines, and what it writes
+  std::string pixels;         // of the result in all, which are independent of each other; or, where that is empty:
+  std::string batch, image_lines, result_lines, pad;
+  std::vector<std::string> like_result = {};  // pointers to operands with the extents of the result
+};
+
 struct Implementation {
   std::vector<Launch> launches;  // in order
   std::vector<View> views;
@@ -143,6 +152,17 @@ class SetupContext {
   const std::vector<Fault>& faults() const { return faults_; }
   const std::vector<ValueCheck>& value_checks() const { return value_checks_; }
 
+  // Of some of the group's nodes, as a group whose launch is to compute any number of lines by itself.
+  SetupContext in_bands(const graph::Group& part) const {
+    SetupContext context(graph_, part, target_, templates_);
+    context.in_bands_ = true;
+    return context;
+  }
+  bool is_in_bands() const { return in_bands_; }
+  // Of the launch made last.
+  void declare_bands(BandedLaunch launch) { banded_ = std::move(launch); }
+  const BandedLaunch& banded() const { return banded_; }
+
   Implementation implementation;
 
  private:
@@ -152,6 +172,8 @@ class SetupContext {
   TemplateLibrary& templates_;
   std::vector<Fault> faults_;
   std::vector<ValueCheck> value_checks_;
+  bool in_bands_ = false;
+  BandedLaunch banded_;
 };
 
 class OpPlugin : public graph::Claimer {

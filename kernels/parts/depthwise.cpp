@@ -65,7 +65,7 @@ Status launch_depthwise(SetupContext& context, const SpatialGeometry& geometry, 
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("depthwise.py", "depthwise", params));
   const int64_t cached_bytes = context.target().cache_bytes();
   const Dim bytes = graph::element_count(x.shape) * Dim(x_bytes) + graph::element_count(out.shape) * Dim(out_bytes);
-  const Dim ahead = cached_bytes > 0 ? graph::lt(cached_bytes, bytes) : Dim(0);
+  const Dim ahead = cached_bytes > 0 && !context.is_in_bands() ? graph::lt(cached_bytes, bytes) : Dim(0);
   const Dim block = graph::select(ahead, Dim(kBlockBytesAhead), Dim(kBlockBytes));
   const Dim step = width.in * geometry.channels * Dim(height.stride * x_bytes);
   arguments.pointer("weights", weights).scalar("padded_channels", rounded_up(channels, lanes));

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/parts/axis_view.h"
+#include "kernels/parts/banded.h"
 #include "kernels/parts/convolution.h"
 #include "kernels/parts/depthwise.h"
 #include "kernels/parts/fusion.h"
@@ -142,16 +143,17 @@ class ConvPlugin final : public OpPlugin {
     if (pointwise) {
       const Dim pixels = axes[0].out * axes[1].out * axes[2].out;
       if (weights.group == 1) {
-        AIPU_RETURN_IF_ERROR(
-            launch_gemm(context, tile, lanes,
-                        {.left = context.value(node.inputs[0]),
-                         .right = packed,
-                         .row_count = row_count({geometry.batch, axes[0].out, axes[1].out, axes[2].out}),
-                         .rows = geometry.batch * pixels,
-                         .columns = group_out,
-                         .depth = group_in,
-                         .left_row = geometry.channels},
-                        epilogue, std::move(params)));
+        const Dim lines = context.is_in_bands() ? Dim::symbol("(lines)") : axes[1].out;
+        AIPU_RETURN_IF_ERROR(launch_gemm(context, tile, lanes,
+                                         {.left = context.value(node.inputs[0]),
+                                          .right = packed,
+                                          .row_count = row_count({geometry.batch, axes[0].out, lines, axes[2].out}),
+                                          .rows = geometry.batch * pixels,
+                                          .columns = group_out,
+                                          .depth = group_in,
+                                          .left_row = geometry.channels},
+                                         epilogue, std::move(params)));
+        declare_banded_pixels(context, "a", "product.rows", epilogue);
         return declare_strided_output(context, epilogue);
       }
       // Lines much shorter than a tile are joined; of others, TECs can share out the lines.
@@ -164,7 +166,8 @@ class ConvPlugin final : public OpPlugin {
     if (weights.group == 1 && !tiles.single) unroll_taps(axes[2], group_in, &tiles);
     const bool planar = axes[0].kernel == 1 && axes[0].in == Dim(1) && axes[0].out == Dim(1);
     const int64_t short_row = axes[2].out.constant_or(0);
-    if (planar && tiles.taps.empty() && short_row > 0 && 2 * short_row <= tile.rows && !(axes[1].out == Dim(1))) {
+    if (!context.is_in_bands() && planar && tiles.taps.empty() && short_row > 0 && 2 * short_row <= tile.rows &&
+        !(axes[1].out == Dim(1))) {
       if (const std::vector<int64_t> runs = tap_runs(axes[2]); !runs.empty()) {
         params.set("WIDTH", short_row).set("RUNS", runs);
         const int64_t panels = (group_out + panel_width - 1) / panel_width * weights.group;
@@ -176,7 +179,7 @@ class ConvPlugin final : public OpPlugin {
     constexpr int64_t kManyResults = int64_t{2} << 20;
     const Dim results =
         axes[0].out * axes[1].out * axes[2].out * Dim(weights.out_channels * static_cast<int64_t>(dtype_bytes(stored)));
-    params.set("PREFETCH_RESULT", tile.vectors > 1 && results.constant_or(0) >= kManyResults);
+    params.set("PREFETCH_RESULT", tile.vectors > 1 && results.constant_or(0) >= kManyResults && !context.is_in_bands());
     reuse_operand_memory(context, epilogue, &params);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("conv.py", "conv", params));
     KernelArguments arguments = common_arguments(context, weights, packed, epilogue);
@@ -189,6 +192,7 @@ class ConvPlugin final : public OpPlugin {
     const Dim panels = (group_out + panel_width - 1) / panel_width * weights.group;
     AIPU_RETURN_IF_ERROR(
         context.launch(std::move(kernel), arguments, geometry.batch * axes[0].out * axes[1].out * panels));
+    declare_banded_images(context, epilogue);
     return declare_strided_output(context, epilogue);
   }
 
@@ -286,10 +290,13 @@ class ConvPlugin final : public OpPlugin {
     const StagedDepthwise staged =
         plan_staged_depthwise(context.target(), geometry, lanes,
                               {graph.type(node.inputs[0]).dtype, accumulator, graph.type(stored_value(context)).dtype});
-    return staged.segment > 0 ? launch_staged_depthwise(context, staged, geometry, lanes, {.type = accumulator}, packed,
-                                                        params, std::move(arguments))
-                              : launch_depthwise(context, geometry, lanes, {.type = accumulator}, packed, params,
-                                                 std::move(arguments));
+    if (staged.segment > 0)
+      return launch_staged_depthwise(context, staged, geometry, lanes, {.type = accumulator}, packed, params,
+                                     std::move(arguments));
+    AIPU_RETURN_IF_ERROR(
+        launch_depthwise(context, geometry, lanes, {.type = accumulator}, packed, params, std::move(arguments)));
+    declare_banded_images(context, epilogue);
+    return {};
   }
 };
 

@@ -19,6 +19,7 @@ void register_builtin_plugins(PluginRegistry& registry);
   X(split) \
   X(pad) \
   X(attention) \
+  X(bands) \
   X(matmul) \
   X(conv) \
   X(winograd) \
