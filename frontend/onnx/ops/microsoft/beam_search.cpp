@@ -33,8 +33,8 @@ struct Beams {
 constexpr size_t kBeamStates = 7;
 
 std::vector<ValueId> states_of(const Beams& beams) {
-  return {beams.next,           beams.scores,         beams.sequences, beams.finished.tokens,
-          beams.finished.scores, beams.finished.count, beams.done};
+  return {beams.next,           beams.scores, beams.sequences, beams.finished.tokens, beams.finished.scores,
+          beams.finished.count, beams.done};
 }
 Beams beams_of(const std::vector<ValueId>& states) {
   return {states[0], states[1], states[2], {states[3], states[4], states[5]}, states[6]};
@@ -43,7 +43,7 @@ Beams beams_of(const std::vector<ValueId>& states) {
 struct BeamRules {
   ScoreRules scores;
   int64_t pad = 0;
-  int64_t beams = 0;    // how many there are
+  int64_t beams = 0;         // how many there are
   bool stops_early = false;  // once there are as many finished sentences as beams, whatever could still come
   ValueId length_penalty;    // float32 [1]; absent: 1
   Dim longest;
@@ -93,8 +93,9 @@ Finished with_new(OpContext& c, const BeamRules& rules, const Finished& old, Val
   const ValueId there = c.emit("Less", {}, {positions_along(c, old.scores, 1), old.count});
   const ValueId all = concat(c, 1, {old.scores, added});
   // Below every score that there can be, so that places nobody has come last.
-  const ValueId order = where(c, concat(c, 1, {there, is_new}), c.emit("Max", {}, {all, c.scalar(DType::kF32, kLowest)}),
-                              c.scalar(DType::kF32, -kInfinity));
+  const ValueId order =
+      where(c, concat(c, 1, {there, is_new}), c.emit("Max", {}, {all, c.scalar(DType::kF32, kLowest)}),
+            c.scalar(DType::kF32, -kInfinity));
   const std::vector<ValueId> best = largest(c, order, rules.beams);
   if (!c.ok()) return {};
   const ValueId tokens = concat(c, 1, {old.tokens, padded_rows(c, sequences, rules.pad, rules.longest)});
@@ -125,8 +126,7 @@ Advanced advanced(OpContext& c, const BeamRules& rules, const Beams& beams, Valu
   const ValueId ends = c.emit("Equal", {}, {token, c.int64_scalar(rules.scores.end)});
 
   // Only those among the first `width` finish a sentence.
-  const ValueId is_new =
-      c.emit("And", {}, {slice(c, ends, 1, 0, width), c.emit("Not", {}, {beams.done})});
+  const ValueId is_new = c.emit("And", {}, {slice(c, ends, 1, 0, width), c.emit("Not", {}, {beams.done})});
   Advanced next;
   next.scores = sums;
   next.beams.finished = with_new(c, rules, beams.finished, rows_at(c, beams.sequences, slice(c, beam, 1, 0, width)),
@@ -146,14 +146,15 @@ Advanced advanced(OpContext& c, const BeamRules& rules, const Beams& beams, Valu
   // ONNX Runtime lets these go on from the very first beam, which shows in the scores.
   const ValueId row = where(c, beams.done, c.int64_scalar(0), add(c, kept_beam, first_row));
   next.from = reshape(c, row, {-1});
-  next.beams.sequences = concat(
-      c, 2, {gather(c, merged(c, beams.sequences), row), c.unsqueeze(c.cast(kept_token, DType::kI32), {2})});
+  next.beams.sequences =
+      concat(c, 2, {gather(c, merged(c, beams.sequences), row), c.unsqueeze(c.cast(kept_token, DType::kI32), {2})});
 
   ValueId is_over = c.emit("Equal", {}, {next.beams.finished.count, c.int64_scalar(width)});
   if (!rules.stops_early) {
-    // ONNX Runtime's kernel looks at the candidates from `width` times the prompt's number on: those of the first prompt
-    // are its own, of the others half are those of prompts before it.
-    const ValueId halves = c.emit("ReduceMax", {{"keepdims", int64_t{0}}}, {reshape(c, best[0], {-1, width}), c.int64s({1})});
+    // ONNX Runtime's kernel looks at the candidates from `width` times the prompt's number on: those of the first
+    // prompt are its own, of the others half are those of prompts before it.
+    const ValueId halves =
+        c.emit("ReduceMax", {{"keepdims", int64_t{0}}}, {reshape(c, best[0], {-1, width}), c.int64s({1})});
     const ValueId prompts = c.size_of(beams.done, 0);
     const auto from = [&](int64_t begin) {
       const ValueId end = add(c, prompts, c.int64s({begin}));

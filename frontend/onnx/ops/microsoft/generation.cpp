@@ -94,8 +94,8 @@ ValueId filtered_scores(OpContext& c, const TopP& rule, ValueId scores) {
   order.set("axis", int64_t{1});
   order.set("largest", int64_t{rule.from_top});
   const ValueId count = c.size_of(scores, 1);
-  const std::vector<ValueId> sorted = c.emit_named(
-      "TopK", std::move(order), {scores, count}, {c.output_names[0] + "/sorted", c.output_names[0] + "/order"});
+  const std::vector<ValueId> sorted = c.emit_named("TopK", std::move(order), {scores, count},
+                                                   {c.output_names[0] + "/sorted", c.output_names[0] + "/order"});
   if (!c.ok()) return {};
   const ValueId parts = c.emit("Softmax", {{"axis", int64_t{1}}}, {sorted[0]});
   const ValueId sums = c.emit("CumSum", {}, {parts, c.int64_scalar(1)});
@@ -104,8 +104,9 @@ ValueId filtered_scores(OpContext& c, const TopP& rule, ValueId scores) {
   if (rule.from_top) {
     // What the sum of those in front, without the token's own part, exceeds.
     const ValueId before = c.emit("CumSum", {{"exclusive", int64_t{1}}}, {parts, c.int64_scalar(1)});
-    dropped = c.emit("And", {}, {c.emit("Greater", {}, {before, c.scalar(DType::kF32, rule.p)}),
-                                 c.emit("Greater", {}, {place, c.int64_scalar(0)})});
+    dropped = c.emit("And", {},
+                     {c.emit("Greater", {}, {before, c.scalar(DType::kF32, rule.p)}),
+                      c.emit("Greater", {}, {place, c.int64_scalar(0)})});
   } else {
     const ValueId limit = c.scalar(DType::kF32, static_cast<float>(1 - static_cast<float>(rule.p)));
     const ValueId kept_from = subtract(c, count, c.int64_scalar(rule.least));
@@ -120,8 +121,7 @@ ValueId drawn_token(OpContext& c, ValueId scores, ValueId number) {
   const ValueId parts = c.emit("Softmax", {{"axis", int64_t{1}}}, {c.cast(scores, DType::kF64)});
   const ValueId ends = c.emit("CumSum", {}, {parts, c.int64_scalar(1)});
   const ValueId passed = c.emit("GreaterOrEqual", {}, {c.unsqueeze(number, {1}), ends});
-  const ValueId place =
-      c.emit("ReduceSum", {{"keepdims", int64_t{0}}}, {c.cast(passed, DType::kI64), c.int64s({1})});
+  const ValueId place = c.emit("ReduceSum", {{"keepdims", int64_t{0}}}, {c.cast(passed, DType::kI64), c.int64s({1})});
   // The parts may add up to a little less than 1.
   return c.emit("Min", {}, {place, subtract(c, c.size_of(scores, 1), c.int64s({1}))});
 }

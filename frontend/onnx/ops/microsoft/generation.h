@@ -1,6 +1,6 @@
-// What operators share that generate text: a sub-graph, the decoder, is asked for the scores of the next token again and
-// again. The first call, with the whole prompt, is part of the graph; the others are the body of a Loop, in which the
-// states of the decoder (its keys and values) are carried. Private to frontend/onnx.
+// What operators share that generate text: a sub-graph, the decoder, is asked for the scores of the next token again
+// and again. The first call, with the whole prompt, is part of the graph; the others are the body of a Loop, in which
+// the states of the decoder (its keys and values) are carried. Private to frontend/onnx.
 #pragma once
 
 #include <functional>
@@ -23,11 +23,11 @@ std::vector<ValueId> emit_loop(OpContext& c, ValueId trips, ValueId goes_on, con
 
 // How scores are changed before a token is chosen; what is absent changes nothing.
 struct ScoreRules {
-  int64_t end = 0;                              // the token that ends a sentence
-  int64_t ngram = 0;                            // 0: any may be repeated
-  ValueId least;                                // of tokens, before a sentence may end
-  ValueId repetition_penalty;                   // [1]
-  ValueId vocabulary, first_vocabulary;         // bool [tokens], and, for the first call, [rows, tokens]
+  int64_t end = 0;                       // the token that ends a sentence
+  int64_t ngram = 0;                     // 0: any may be repeated
+  ValueId least;                         // of tokens, before a sentence may end
+  ValueId repetition_penalty;            // [1]
+  ValueId vocabulary, first_vocabulary;  // bool [tokens], and, for the first call, [rows, tokens]
   double temperature = 1;
 
   ScoreRules seen_within(OpContext& body) const;
@@ -63,7 +63,7 @@ class GptDecoder {
   int64_t tokens() const { return tokens_; }  // that there are scores of, known once first() has been called
 
  private:
-  Step call(OpContext& c, const onnx::GraphProto* graph, std::vector<ValueId> arguments) const;
+  Step call(OpContext& c, const onnx::GraphProto* graph, const std::vector<ValueId>& arguments) const;
 
   const onnx::GraphProto* graph_ = nullptr;
   const onnx::GraphProto* first_graph_ = nullptr;

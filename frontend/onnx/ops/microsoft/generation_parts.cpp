@@ -128,11 +128,11 @@ ValueId ruled(OpContext& c, const ScoreRules& rules, ValueId scores, ValueId seq
         c.emit("ScatterElements", {{"axis", int64_t{1}}}, {none, c.cast(sequences, DType::kI64), some});
     const ValueId penalty = rules.repetition_penalty;
     const ValueId is_negative = c.emit("Less", {}, {scores, c.scalar(DType::kF32, 0)});
-    const ValueId less =
-        where(c, is_negative, multiply(c, scores, penalty), c.emit("Div", {}, {scores, penalty}));
+    const ValueId less = where(c, is_negative, multiply(c, scores, penalty), c.emit("Div", {}, {scores, penalty}));
     scores = where(c, c.emit("Greater", {}, {used, c.scalar(DType::kF32, 0)}), less, scores);
   }
-  if (rules.ngram > 0) scores = without_repeated_ngrams(c, c.cast(sequences, DType::kI64), scores, rules.ngram, kLowest);
+  if (rules.ngram > 0)
+    scores = without_repeated_ngrams(c, c.cast(sequences, DType::kI64), scores, rules.ngram, kLowest);
   if (rules.vocabulary.valid()) scores = where(c, rules.vocabulary, scores, lowest);
   if (is_first && rules.first_vocabulary.valid()) scores = where(c, rules.first_vocabulary, scores, lowest);
   if (rules.least.valid()) {
@@ -162,8 +162,7 @@ ValueId padded_rows(OpContext& c, ValueId rows, int64_t pad, const Dim& length) 
   Shape shape = c.type(rows).shape;
   const auto axis = static_cast<int64_t>(shape.size()) - 1;
   shape.back() = length;
-  const ValueId blank =
-      c.emit("Expand", {{"shape", shape}}, {c.scalar(c.dtype(rows), static_cast<double>(pad))});
+  const ValueId blank = c.emit("Expand", {{"shape", shape}}, {c.scalar(c.dtype(rows), static_cast<double>(pad))});
   const ValueId at = c.emit("Expand", {}, {positions_along(c, rows, axis), c.shape_of(rows)});
   return c.emit("ScatterElements", {{"axis", axis}}, {blank, at, rows});
 }
@@ -193,7 +192,8 @@ GptDecoder::GptDecoder(OpContext& c) {
   }
 }
 
-GptDecoder::Step GptDecoder::call(OpContext& c, const onnx::GraphProto* graph, std::vector<ValueId> arguments) const {
+GptDecoder::Step GptDecoder::call(OpContext& c, const onnx::GraphProto* graph,
+                                  const std::vector<ValueId>& arguments) const {
   std::vector<Item> items;
   for (const ValueId argument : arguments) items.push_back({argument, {}});
   const std::vector<Item> made = c.inline_subgraph(graph, items);
@@ -234,7 +234,7 @@ GptDecoder::Step GptDecoder::first(OpContext& c, ValueId ids, ValueId mask, int6
     const Shape shape{Dim(2), c.type(ids).shape[0], Dim(past.extents[2]), Dim(0), Dim(past.extents[4])};
     arguments.push_back(c.emit("Expand", {{"shape", shape}}, {c.scalar(past.dtype, 0)}));
   }
-  Step step = call(c, first_graph_, std::move(arguments));
+  Step step = call(c, first_graph_, arguments);
   if (c.ok()) tokens_ = c.type(step.scores).shape[1].constant_or(-1);
   step.states.push_back(mask);
   step.states.push_back(c.emit("ReduceSum", {{"keepdims", int64_t{0}}}, {counted, c.int64s({1})}));
@@ -251,7 +251,7 @@ GptDecoder::Step GptDecoder::next(OpContext& c, ValueId tokens, ValueId trip,
   const ValueId mask = concat(c, 1, {states[layers], one});
   std::vector<ValueId> arguments{ids, c.cast(positions, DType::kI32), mask};
   arguments.insert(arguments.end(), states.begin(), states.begin() + static_cast<std::ptrdiff_t>(layers));
-  Step step = call(c, graph_, std::move(arguments));
+  Step step = call(c, graph_, arguments);
   step.states.push_back(mask);
   step.states.push_back(states[layers + 1]);
   return step;
