@@ -1,4 +1,4 @@
-// LayerNormalization, RMSNormalization, InstanceNormalization.
+// LayerNormalization, RMSNormalization, InstanceNormalization; with the QuantizeLinear behind the first two.
 #include <algorithm>
 
 #include "kernels/dsl/stage_parameters.h"
@@ -31,10 +31,24 @@ Shape without_ones(Shape shape) {
   return shape;
 }
 
+bool is_float32(const Graph& graph, graph::NodeId node) {
+  return graph.type(graph.node(node).outputs[0]).dtype == DType::kF32;
+}
+
 // A scale of one number that is 1: none.
 bool is_one(const Graph& graph, graph::ValueId value) {
   const graph::Constant* constant = graph.constant(value);
   return constant != nullptr && constant->element_count() == 1 && constant->to_doubles()[0] == 1;
+}
+
+// The QuantizeLinear of the whole tensor that the results are for, and nothing else.
+graph::NodeId quantisation_behind(const Graph& graph, graph::NodeId anchor) {
+  if (graph.node(anchor).op == "InstanceNormalization") return {};
+  const auto fused = epilogue_nodes(graph, anchor);
+  if (fused.empty() || graph.users(graph.node(anchor).outputs[0]).size() != 1) return {};
+  const Node& node = graph.node(fused[0]);
+  return node.op == "QuantizeLinear" && dtype_bytes(graph.type(node.outputs[0]).dtype) == 1 ? fused[0]
+                                                                                            : graph::NodeId();
 }
 
 class NormalizationPlugin final : public SingleOpPlugin {
@@ -43,6 +57,14 @@ class NormalizationPlugin final : public SingleOpPlugin {
   std::span<const std::string_view> ops() const override {
     static constexpr std::string_view kOps[] = {"LayerNormalization", "RMSNormalization", "InstanceNormalization"};
     return kOps;
+  }
+  graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget& target) const override {
+    AIPU_ASSIGN_OR_RETURN(auto claim, SingleOpPlugin::claim(graph, anchor, target));
+    if (claim && is_float32(graph, anchor)) {
+      if (const graph::NodeId quantised = quantisation_behind(graph, anchor); quantised.valid())
+        claim->nodes.push_back(quantised);
+    }
+    return claim;
   }
   Status check(const Graph& graph, const Node& node) const override {
     if (node.op == "InstanceNormalization")
@@ -83,9 +105,16 @@ class NormalizationPlugin final : public SingleOpPlugin {
         .set("CENTRE", node.op != "RMSNormalization");
     params.set("HAS_SCALE", has_scale).set("HAS_BIAS", has_bias).set("STATISTICS", statistics).set("UNROLL", 4);
     dsl::set_stage_parameters(context.target(), 0, &params);
-    // Every pass over an element comes before it is written, so the output may be the input's memory.
-    params.set("__no_restrict__", true);
-    context.implementation.in_place.emplace_back(node.outputs[0], node.inputs[0]);
+    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, {}, &params));
+    const bool quantised = context.group().nodes.size() > 1;
+    // Of NPUs, which run in order, the loops that are short would be two.
+    const bool has_room = context.target().vector_registers >= 32 && !dsl::has_staging(context.target());
+    params.set("QUANTISED", quantised).set("NV", 1).set("ROWS", has_room ? 4 : 1);
+    if (!quantised) {
+      // Every pass over an element comes before it is written, so the output may be the input's memory.
+      params.set("__no_restrict__", true);
+      context.implementation.in_place.emplace_back(node.outputs[0], node.inputs[0]);
+    }
     params.set("parameter_types",
                pointer_types((has_scale ? 1 : 0) + (has_bias ? 1 : 0), graph.type(node.inputs[1]).dtype));
     const DType statistic = statistics > 0 ? graph.type(node.outputs[1]).dtype : DType::kF32;
@@ -99,9 +128,10 @@ class NormalizationPlugin final : public SingleOpPlugin {
       results.emplace_back(PointerArgument{context.value(node.outputs[i + 1])});
     KernelArguments arguments;
     arguments.pointer("x", context.value(node.inputs[0]))
-        .pointer("out", context.value(node.outputs[0]))
+        .pointer("out", context.value(epilogue.result))
         .list("parameters", parameters)
         .list("statistics", results)
+        .list("extras", epilogue.extra_arguments)
         .scalars({{"outer", outer}, {"extent", extent}, {"inner", inner}})
         .real("epsilon", node.attributes.f("epsilon"));
     const Dim shares = instance ? outer * graph::ceildiv(inner, lanes) : outer;

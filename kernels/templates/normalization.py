@@ -2,14 +2,17 @@
 inner).
 
 Parameters: X, ACC, P (type of scale and bias), VL, UNROLL (even), INNER_IS_ONE, CENTRE (subtract the mean; off for
-RMS), HAS_BIAS, HAS_SCALE, STATISTICS (also write mean and 1/deviation). With inner 1 (layer normalisation) scale and
-bias run along `extent`; otherwise (instance normalisation of channels-last data) along `inner`. The variance is
-computed in a second pass from the centred values: x comes from memory once, the passes after the first find a row in
-the cache. Sums are formed in ACC, in UNROLL accumulators, so that no addition waits for the one before. With inner 1
-rows go through local memory where the target has it (stage.py), scale and bias once.
+RMS), HAS_BIAS, HAS_SCALE, STATISTICS (also write mean and 1/deviation), ROWS, and the epilogue's (epilogue.py) with
+QUANTISED, a QuantizeLinear behind rows, whose operands are numbers and scalars. With inner 1 (layer normalisation)
+scale and bias run along `extent`; otherwise (instance normalisation of channels-last data) along `inner`. The variance
+is computed in a second pass from the centred values: x comes from memory once, the passes after the first find a row in
+the cache. Sums are formed in ACC, in UNROLL accumulators, so that no addition waits for the one before; ROWS rows have
+their turn together, so that the operations across lanes and the divisions of one do not wait for those of another. With
+inner 1 rows go through local memory where the target has it (stage.py), scale and bias once.
 """
 
 from aipu import script as S
+from epilogue import finish_shared, shared_values
 from sharing import own_share
 from stage import stage
 
@@ -27,7 +30,7 @@ def scaled(value, parameters, at, lane_mask):
         value = value * loaded(parameters[0] + at, lane_mask)
     if HAS_BIAS:
         value = value + loaded(parameters[len(parameters) - 1] + at, lane_mask)
-    return S.cast(value, X)
+    return value
 
 
 def centred(value, mean):
@@ -42,29 +45,36 @@ def summand(value, mean):
     return distance * distance
 
 
-def together(sums):
+def together(sums, row):
+    first = row * UNROLL
     for u in S.unroll(UNROLL // 2):
-        sums[u] = sums[u] + sums[u + UNROLL // 2]
-    total = sums[0]
+        sums[first + u] = sums[first + u] + sums[first + u + UNROLL // 2]
+    total = sums[first]
     for u in S.unroll(1, UNROLL // 2):
-        total = total + sums[u]
+        total = total + sums[first + u]
     return total
 
 
-def row_sum(p, full, tail, rest, extent, mean):
-    """The sum over a contiguous row as a scalar; `tail` holds its last, incomplete vector, where there is one."""
-    sums = S.alloc_buffer((UNROLL,), f"{ACC}x{VL}")
-    for u in S.unroll(UNROLL):
-        sums[u] = vector(0)
+def row_sums(rows, full, tails, rest, extent, means):
+    """The sums over contiguous rows as scalars; `tails` holds their last, incomplete vectors, where there are some."""
+    count = len(rows)
+    sums = S.alloc_buffer((count * UNROLL,), f"{ACC}x{VL}")
+    for i in S.unroll(count * UNROLL):
+        sums[i] = vector(0)
     blocked = extent // (UNROLL * VL) * (UNROLL * VL)
     for j in range(0, blocked, UNROLL * VL):
-        for u in S.unroll(UNROLL):
-            sums[u] = sums[u] + summand(loaded(p + (j + u * VL), None), mean)
+        for r in S.unroll(count):
+            for u in S.unroll(UNROLL):
+                value = summand(loaded(rows[r] + (j + u * VL), None), means[r])
+                sums[r * UNROLL + u] = sums[r * UNROLL + u] + value
     for j in range(blocked, full, VL):
-        sums[0] = sums[0] + summand(loaded(p + j, None), mean)
+        for r in S.unroll(count):
+            sums[r * UNROLL] = sums[r * UNROLL] + summand(loaded(rows[r] + j, None), means[r])
     if full < extent:
-        sums[1] = sums[1] + S.vsel(summand(tail, mean), vector(0), rest)
-    return S.vrpadd(together(sums))[0]
+        for r in S.unroll(count):
+            value = S.vsel(summand(tails[r], means[r]), vector(0), rest)
+            sums[r * UNROLL + 1] = sums[r * UNROLL + 1] + value
+    return [S.vrpadd(together(sums, r))[0] for r in range(count)]
 
 
 def column_sums(p, extent, inner, lane_mask, mean):
@@ -78,47 +88,81 @@ def column_sums(p, extent, inner, lane_mask, mean):
             sums[u] = sums[u] + summand(loaded(p + (k + u) * inner, lane_mask), mean)
     for k in range(blocked, extent):
         sums[0] = sums[0] + summand(loaded(p + k * inner, lane_mask), mean)
-    return together(sums)
+    return together(sums, 0)
 
 
 def normalize_rows(rows, x, *others):
-    """`others`: scale and bias as far as there are some, the results, the statistics, extent and epsilon."""
+    """`others`: scale and bias as far as there are some, the results, the statistics, extent, epsilon, and the extras
+    of the epilogue.
+    """
     constants = len(parameter_types)
     parameters = [others[k] for k in range(constants)]
     out = others[constants]
-    extent = others[len(others) - 2]
-    epsilon = others[len(others) - 1]
+    values = constants + 1 + len(statistic_types)
+    extent = others[values]
+    epsilon = others[values + 1]
+    extras = [others[k] for k in range(values + 2, len(others))]
+    shared = shared_values(extras, 0, None) if QUANTISED else []
+    operands = (x, out, parameters, [others[k] for k in range(constants + 1, values)], shared, extent, epsilon)
+    if ROWS > 1:
+        whole = rows // ROWS * ROWS
+        for row in range(0, whole, ROWS):
+            normalize_together(row, ROWS, *operands)
+        for row in range(whole, rows):
+            normalize_together(row, 1, *operands)
+    else:
+        for row in range(rows):
+            normalize_together(row, 1, *operands)
+
+
+def normalize_together(row, count, x, out, parameters, statistics, shared, extent, epsilon):
+    """Rows row ... row + count - 1."""
     full = extent // VL * VL
     rest = S.tail_mask(extent - full, VL)
-    count = S.cast(extent, ACC)
-    for row in range(rows):
-        p = x + row * extent
-        q = out + row * extent
-        tail = vector(0)
+    elements = S.cast(extent, ACC)
+    rows = [x + (row + r) * extent for r in range(count)]
+    results = [out + (row + r) * extent for r in range(count)]
+    tails = S.alloc_buffer((count,), f"{ACC}x{VL}")
+    for r in S.unroll(count):
+        tails[r] = vector(0)
         if full < extent:
-            tail = loaded(p + full, rest)
-        mean = S.cast(0, ACC)
-        if CENTRE:
-            mean = row_sum(p, full, tail, rest, extent, None) / count
-        means = S.vbcast(mean, lanes=VL)
-        inverse = S.cast(1, ACC) / S.sqrt(row_sum(p, full, tail, rest, extent, means) / count + epsilon)
-        inverses = S.vbcast(inverse, lanes=VL)
+            tails[r] = loaded(rows[r] + full, rest)
+    mean = [S.cast(0, ACC) for r in range(count)]
+    if CENTRE:
+        mean = [total / elements for total in row_sums(rows, full, tails, rest, extent, [None] * count)]
+    means = [S.vbcast(value, lanes=VL) for value in mean]
+    squares = row_sums(rows, full, tails, rest, extent, means)
+    inverse = [S.cast(1, ACC) / S.sqrt(total / elements + epsilon) for total in squares]
+    inverses = [S.vbcast(value, lanes=VL) for value in inverse]
+    for r in S.unroll(count):
         if STATISTICS > 0:
-            others[constants + 1][row] = S.cast(mean, S_TYPE)
+            statistics[0][row + r] = S.cast(mean[r], S_TYPE)
         if STATISTICS > 1:
-            others[constants + 2][row] = S.cast(inverse, S_TYPE)
-        for j in range(0, full, VL):
-            S.vstore(scaled(centred(loaded(p + j, None), means) * inverses, parameters, j, None), q + j)
-        if full < extent:
-            S.vstore(scaled(centred(tail, means) * inverses, parameters, full, rest), q + full, mask=rest)
+            statistics[1][row + r] = S.cast(inverse[r], S_TYPE)
+    for j in range(0, full, VL):
+        for r in S.unroll(count):
+            normalised = centred(loaded(rows[r] + j, None), means[r]) * inverses[r]
+            store(normalised, parameters, shared, results[r], j, None)
+    if full < extent:
+        for r in S.unroll(count):
+            store(centred(tails[r], means[r]) * inverses[r], parameters, shared, results[r], full, rest)
+
+
+def store(normalised, parameters, shared, q, j, lane_mask):
+    value = scaled(normalised, parameters, j, lane_mask)
+    if QUANTISED:
+        finish_shared(value, shared, [], q, 0, j, lane_mask)
+    else:
+        S.vstore(S.cast(value, X), q + j, mask=lane_mask)
 
 
 @S.prim_func
 def normalize(
     x: S.ptr(X, "global"),
-    out: S.ptr(X, "global"),
+    out: S.ptr(OUT, "global"),
     parameters: parameter_types,
     statistics: statistic_types,
+    extras: extra_types,
     outer: S.i32,
     extent: S.i32,
     inner: S.i32,
@@ -131,7 +175,7 @@ def normalize(
             [(x, extent, extent)],
             [(p, extent) for p in parameters],
             [(out, extent)] + [(p, 1) for p in statistics],
-            [extent, epsilon],
+            [extent, epsilon] + list(extras),
         )
     else:
         blocks = S.ceildiv(inner, VL)
@@ -150,8 +194,5 @@ def normalize(
                 column_sums(p, extent, inner, lane_mask, mean) / count + S.vbcast(epsilon, lanes=VL)
             )
             for k in range(extent):
-                S.vstore(
-                    scaled(centred(loaded(p + k * inner, lane_mask), mean) * inverse, parameters, c, lane_mask),
-                    q + k * inner,
-                    mask=lane_mask,
-                )
+                normalised = centred(loaded(p + k * inner, lane_mask), mean) * inverse
+                S.vstore(S.cast(scaled(normalised, parameters, c, lane_mask), X), q + k * inner, mask=lane_mask)

@@ -138,6 +138,39 @@ TEST(Normalization, HalfPrecision) {
   }
 }
 
+// The same integers as of the two kernels apart, which a second user of the normalised values makes them.
+TEST(Normalization, Quantised) {
+  for (const int64_t rows : {1, 4, 7}) {
+    for (const int64_t extent : {5, 64, 197}) {
+      OnnxBuilder b("quantised", 7);
+      b.set_opset(17);
+      const auto x = b.input("x", DType::kF32, {rows, extent}), again = b.input("again", DType::kF32, {rows, extent});
+      std::vector<float> scale(static_cast<size_t>(extent));
+      for (size_t i = 0; i < scale.size(); ++i) scale[i] = 0.5f + 0.01f * static_cast<float>(i);
+      const auto scales = b.initializer(TensorData::f32({extent}, scale));
+      const auto zero = b.initializer(TensorData::of<uint8_t>(DType::kU8, {}, {117}));
+      const auto quantised = [&](const std::string& y) {
+        const auto q = b.op("QuantizeLinear", {y, b.scalar(0.06f), zero});
+        return b.op("DequantizeLinear", {q, b.scalar(0.06f), zero});
+      };
+      b.output(quantised(b.op("LayerNormalization", {x, scales})), "together", DType::kF32, {rows, extent});
+      const auto seen = b.op("LayerNormalization", {again, scales});
+      b.output(quantised(seen), "apart", DType::kF32, {rows, extent});
+      b.output(seen, "seen", DType::kF32, {rows, extent});
+      const std::string path = saved(b, "quantised");
+      Tensor input{{rows, extent}, {}};
+      for (int64_t i = 0; i < rows * extent; ++i)
+        input.data.push_back(std::sin(static_cast<float>(i * i)) * static_cast<float>(1 + i % 5));
+      for (const std::string& target : runnable_targets()) {
+        const auto actual = run_road(path, {{"x", input}, {"again", input}}, {.target = target});
+        ASSERT_TRUE(actual.ok()) << target << ": " << actual.status().message();
+        expect_close(actual->at("together"), actual->at("apart"), 0, 0, target);
+        expect_close(actual->at("together"), actual->at("seen"), 0, 0.031, target + ", half a step");
+      }
+    }
+  }
+}
+
 TEST(Normalization, Instance) {
   OnnxBuilder b("instance", 1);
   const std::string x = b.input("x", DType::kF32, {"N", "C", "H", "W"});
