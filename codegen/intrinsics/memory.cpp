@@ -148,9 +148,10 @@ Status run_vstore(const LaneCall& c) {
   return {};
 }
 
-// 32-bit indices are an extension.
-Status check_indices(const Expr& indices) {
+// 32-bit indices are an extension; so are unsigned bytes, where that many reach all that there is.
+Status check_indices(const Expr& indices, int64_t entries = 0) {
   const Type type = indices->type;
+  if (type.is_vector() && type.element == DType::kU8 && entries > 0) return {};
   if (!type.is_vector() || !is_integer(type.element) ||
       (dtype_bits(type.element) != 16 && dtype_bits(type.element) != 32)) {
     return refused("The arg \"indices\" expect a 16-bit integer vector");
@@ -163,7 +164,7 @@ Result<Type> infer_gather(InferInput& in) {
   if (attribute(in, "entries") < 0) return refused("The arg \"entries\" expect a number of elements.");
   AIPU_ASSIGN_OR_RETURN(const Type pointer, pointer_operand(in, 0));
   AIPU_ASSIGN_OR_RETURN(const Expr indices, operand(in, 1));
-  AIPU_RETURN_IF_ERROR(check_indices(indices));
+  AIPU_RETURN_IF_ERROR(check_indices(indices, attribute(in, "entries")));
   const Type result = Type::vector(pointer.element, indices->type.lanes);
   AIPU_RETURN_IF_ERROR(finish_mask(in, result));
   return result;

@@ -219,7 +219,46 @@ __inl V __vload_lookup(const V* p, I indices, M m) {
     asm("vpermi2ps %2, %1, %0" : "+v"(indices) : "v"(low), "vm"(high));
     return (V)indices;
   }
+  if constexpr (Entries == 16 && sizeof(V) == 64 && sizeof(__e<V>) == 4 && sizeof(I) == 64) {
+    V out;
+    asm("vpermps %2, %1, %0" : "=v"(out) : "v"(indices), "vm"(__load(p, 0)));
+    return out;
+  }
+#elif defined(__AVX2__)
+  if constexpr (Entries == 16 && sizeof(V) == 32 && sizeof(__e<V>) == 4 && sizeof(I) == 32) {
+    const V low = __load(p, 0), high = __load(p + 1, 0);
+    typedef __v<float, 8> F;
+    const F a = __builtin_ia32_permvarsf256((F)low, (__v<int, 8>)indices),
+            b = __builtin_ia32_permvarsf256((F)high, (__v<int, 8>)indices);
+    return (V)__builtin_ia32_blendvps256(a, b, (F)((__v<int, 8>)indices << 28));
+  }
+  if constexpr (Entries == 8 && sizeof(V) == 32 && sizeof(__e<V>) == 4 && sizeof(I) == 32)
+    return (V)__builtin_ia32_permvarsf256((__v<float, 8>)__load(p, 0), (__v<int, 8>)indices);
 #endif
+  if constexpr (Entries == 16 && sizeof(__e<V>) == 1 && sizeof(I) == sizeof(V)) {
+    // Bytes, of 16 of which each register has a copy.
+    typedef __v<char, 16> Table;
+    const Table table = __load((const Table*)p, 0);
+#if defined(__AVX512BW__)
+    if constexpr (sizeof(V) == 64) {
+      typedef __v<char, 64> B;
+      B all;
+      asm("vbroadcasti32x4 %1, %0" : "=v"(all) : "m"(*(const Table*)p));
+      return (V)__builtin_ia32_pshufb512_mask(all, (B)indices, (B){}, (ulong)-1);
+    }
+#endif
+#if defined(__AVX2__)
+    if constexpr (sizeof(V) == 32)
+      return (V)__builtin_ia32_pshufb256((__v<char, 32>)__concat(table, table), (__v<char, 32>)indices);
+    if constexpr (sizeof(V) == 16) return (V)__builtin_ia32_pshufb128(table, (Table)indices);
+#elif defined(__aarch64__)
+    if constexpr (sizeof(V) == 16) {
+      V out;
+      asm("tbl %0.16b, {%1.16b}, %2.16b" : "=w"(out) : "w"(table), "w"(indices));
+      return out;
+    }
+#endif
+  }
   return __vload_gather(p, indices, m);
 }
 template <class V, class I, class M>

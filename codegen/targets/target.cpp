@@ -74,6 +74,9 @@ std::vector<Target> x86_targets() {
   Target avx512 = cpu("host-avx512", "x86_64");
   avx512.vector_bits = 512;
   avx512.vector_registers = 32;
+  avx512.byte_table = 16;   // vpshufb
+  avx512.float_table = 32;  // vpermi2ps
+  avx512.converts_halves = true;
   avx512.compiler_flags = avx512Flags();
   avx512.cpu_features = avx512Features();
 
@@ -91,6 +94,9 @@ std::vector<Target> x86_targets() {
   bf16.cpu_features.push_back("avx512_bf16");
 
   Target avx2 = cpu("host-avx2", "x86_64");
+  avx2.byte_table = 16;
+  avx2.float_table = 16;  // twice vpermps, and a blend
+  avx2.converts_halves = true;
   avx2.compiler_flags = avx2Flags();
   avx2.cpu_features = avx2Features();
 
@@ -115,6 +121,8 @@ std::vector<Target> aarch64_targets() {
   neon.vector_bits = 128;
   neon.vector_registers = 32;
   neon.element_products = true;
+  neon.byte_table = 16;  // tbl
+  neon.converts_halves = true;
   neon.compiler_flags = aarch64Flags("armv8-a");
   neon.cpu_features = {"asimd"};
 
@@ -219,6 +227,7 @@ std::string contradiction(const Target& target) {
   if (bits < 128 || bits > 512 || (bits & (bits - 1)) != 0)
     return fmt::format("registers of {} bits; there can be 128, 256 and 512", bits);
   if (target.vector_registers < 8) return fmt::format("{} vector registers are too few", target.vector_registers);
+  if (target.byte_table < 0 || target.float_table < 0) return "tables in registers of less than nothing";
   if (target.address_bits != 32 && target.address_bits != 64)
     return fmt::format("addresses of {} bits; there can be 32 and 64", target.address_bits);
   if (target.memory(Reach::kAll) == nullptr) return "it has no memory that everything may address";
@@ -254,6 +263,11 @@ std::string bytes_text(int64_t bytes) {
   return bytes % 1024 == 0 ? fmt::format("{} KiB", bytes >> 10) : fmt::format("{} bytes", bytes);
 }
 
+std::string tables_text(const Target& target) {
+  if (target.byte_table == 0 && target.float_table == 0) return "";
+  return fmt::format("  tables    in registers, of {} bytes and {} float32\n", target.byte_table, target.float_table);
+}
+
 std::string memory_text(const TargetMemory& memory) {
   static constexpr std::string_view kWho[] = {"", " per core", " per TEC"};
   std::string text =
@@ -285,6 +299,7 @@ std::string facts(const Target& target) {
       fmt::format("  vectors   {} registers of {} bits{}{}{}{}\n", target.vector_registers, target.vector_bits,
                   target.native_fma ? ", fma" : "", kDots[static_cast<size_t>(target.dot_products)],
                   target.bf16_dot_products ? " and of bfloat16" : "", target.f16_dot_products ? " and of float16" : "");
+  text += tables_text(target);
   if (!target.types.empty()) text += fmt::format("  types     {}\n", joined(target.types, dtype_name));
   text += fmt::format("  memories  {}\n", joined(target.memories, memory_text));
   text += fmt::format("  engines   {}{}\n", joined(target.engines, engine_text),

@@ -1,5 +1,6 @@
 // Products of matrices: MatMul, MatMulInteger, QLinearMatMul, Gemm; Det.
 #include "graph/ops/op_list.h"
+#include "runtime/base/stored_type.h"
 
 namespace aipu::graph {
 namespace {
@@ -141,6 +142,13 @@ Status infer_block_quantized_matmul(InferContext& ctx) {
                 depth = ctx.attributes().i("K");
   if ((bits != 4 && bits != 8) || block < 1 || block % 16 != 0 || depth < 1)
     return invalid_model(str_cat("products of blocks of ", block, " weights of ", bits, " bits, ", depth, " in all"));
+  const bool has_format = ctx.attributes().has("format"), has_table = ctx.has_input(5);
+  if (has_format && (dtype_bits(ctx.attributes().dtype("format")) != bits ||
+                     small_float(ctx.attributes().dtype("format")) == nullptr))
+    return invalid_model(str_cat("weights of ", bits, " bits of ", dtype_name(ctx.attributes().dtype("format"))));
+  if ((has_format || has_table) && (has_format == has_table || ctx.has_input(3) || (has_table && bits != 4)))
+    return invalid_model("weights of a table or a float type, but not of both, with no zero points");
+  if (has_table) AIPU_RETURN_IF_ERROR(expect_equal(element_count(ctx.input(5).shape), Dim(16), "the table's elements"));
   AIPU_RETURN_IF_ERROR(expect_rank_at_least(ctx, 0, 1));
   AIPU_RETURN_IF_ERROR(expect_rank(ctx, 1, 3));
   AIPU_RETURN_IF_ERROR(expect_equal(ctx.input(0).shape.back(), Dim(depth), "the last extent of A"));
@@ -167,11 +175,16 @@ Status infer_block_quantized_matmul(InferContext& ctx) {
 OpDef block_quantized_matmul_op() {
   OpDef def;
   def.name = "aipu::BlockQuantizedMatMul";
-  def.inputs = {operand("A", "f"), operand("B", "u"), operand("scales", "f"), optional_operand("zero_points", "uf"),
-                optional_operand("bias", "f")};
+  def.inputs = {operand("A", "f"),
+                operand("B", "u"),
+                operand("scales", "f"),
+                optional_operand("zero_points", "uf"),
+                optional_operand("bias", "f"),
+                optional_operand("table", "f")};
   def.outputs = {operand("Y", "f")};
-  def.attributes = {attr::required("bits", AttributeKind::kInt), attr::required("block_size", AttributeKind::kInt),
-                    attr::required("K", AttributeKind::kInt), attr::i("accuracy_level", 0)};
+  def.attributes = {attr::optional("format", AttributeKind::kDType), attr::required("bits", AttributeKind::kInt),
+                    attr::required("block_size", AttributeKind::kInt), attr::required("K", AttributeKind::kInt),
+                    attr::i("accuracy_level", 0)};
   def.infer = infer_block_quantized_matmul;
   def.axes = [](const Graph& graph, const Node& node) {
     AxisMapBuilder map(graph, node);

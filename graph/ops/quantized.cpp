@@ -92,7 +92,9 @@ OpDef dequantize_linear_op() {
   def.name = "DequantizeLinear";
   def.inputs = {operand("x", "iuq"), operand("x_scale", "f"), optional_operand("x_zero_point", "iuq")};
   def.outputs = {operand("y", "f")};
-  def.attributes = {attr::about(AttributeAxes::kAxis, attr::i("axis", 1)), attr::i("block_size", 0)};
+  // `format`: of codes of floats, with block_size (block_quantized_products).
+  def.attributes = {attr::about(AttributeAxes::kAxis, attr::i("axis", 1)), attr::i("block_size", 0),
+                    attr::own_optional("format", AttributeKind::kDType)};
   def.complete = complete_quantization;
   def.infer = infer_dequantize;
   def.axes = quantization_axes;

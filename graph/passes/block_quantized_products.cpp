@@ -8,13 +8,13 @@
 //
 //   x ─ aipu::BlockQuantizedMatMul(w) ─ y                              =>  x ─ MatMul(a constant) ─ y
 //
-// The blocks have to lie along the axis that is summed over. Weights of bytes whose codes fit 4 bits, as those of int4
-// and uint4 do behind lower_stored_types, take 4 bits.
+// The blocks have to lie along the axis that is summed over. What the codes become, and of which floats they may be:
+// block_weights.h.
 //
 // Runs before constants are folded, which would make numbers of all of them.
 #include <algorithm>
-#include <cstring>
 
+#include "graph/passes/block_weights.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 
@@ -23,121 +23,22 @@ namespace {
 
 constexpr int64_t kBlockStep = 16;  // what the product's blocks are multiples of
 
-// A matrix of codes with a scale, and perhaps a zero point, for each block of an axis.
-struct Weights {
-  const Constant* codes = nullptr;
-  const Constant* scales = nullptr;
-  const Constant* zeros = nullptr;  // null: 0
-  size_t axis = 0;                  // that has blocks
-  int64_t block = 0;
-
-  int64_t extent(size_t k) const { return codes->shape()[k]; }
-  int64_t blocks() const { return scales->shape()[axis]; }
-  bool is_signed() const { return codes->dtype() == DType::kI8; }
-  int64_t element(const Constant& bytes, size_t at) const {
-    const auto byte = bytes.bytes()[at];
-    return is_signed() ? static_cast<int8_t>(byte) : static_cast<uint8_t>(byte);
-  }
-  // Of an element or block: the place `along` the axis that has blocks and `across`.
-  size_t place(const Constant& in, int64_t along, int64_t across) const {
-    return static_cast<size_t>(axis == 0 ? along * in.shape()[1] + across : across * in.shape()[1] + along);
-  }
-  int64_t code(int64_t along, int64_t across) const { return element(*codes, place(*codes, along, across)); }
-  int64_t zero(int64_t block_index, int64_t across) const {
-    return zeros == nullptr ? 0 : element(*zeros, place(*zeros, block_index, across));
-  }
-
-  int bits() const {
-    const int64_t least = is_signed() ? -8 : 0;
-    const auto fit = [&](const Constant& bytes) {
-      for (size_t k = 0; k < bytes.bytes().size(); ++k) {
-        const int64_t value = element(bytes, k);
-        if (value < least || value > least + 15) return false;
-      }
-      return true;
-    };
-    return fit(*codes) && (zeros == nullptr || fit(*zeros)) ? 4 : 8;
-  }
-};
-
-// The operands of aipu::BlockQuantizedMatMul behind the first.
-struct Operands {
-  ConstantPtr codes, scales, zeros;
-  int64_t bits = 0;
-};
-
-Operands operands_of(const Weights& w) {
-  Operands result;
-  result.bits = w.bits();
-  const int64_t columns = w.extent(1 - w.axis), depth = w.extent(w.axis), blocks = w.blocks();
-  const int64_t offset = w.is_signed() ? int64_t{1} << (result.bits - 1) : 0, in_byte = 8 / result.bits;
-  const int64_t row_bytes = blocks * w.block / in_byte;
-  std::vector<uint8_t> codes(static_cast<size_t>(columns * row_bytes));
-  for (int64_t n = 0; n < columns; ++n) {
-    for (int64_t k = 0; k < depth; ++k) {
-      codes[static_cast<size_t>(n * row_bytes + k / in_byte)] |=
-          static_cast<uint8_t>((w.code(k, n) + offset) << (k % in_byte * result.bits));
-    }
-  }
-  result.codes =
-      Constant::of<uint8_t>(DType::kU8, {columns, blocks, w.block / in_byte}, std::span<const uint8_t>(codes));
-  const Permutation order = w.axis == 0 ? Permutation{1, 0} : Permutation{0, 1};
-  result.scales = transpose_constant(*w.scales, order);
-  // Without zero points the operator takes the middle of the codes.
-  if (w.zeros == nullptr && w.is_signed()) return result;
-  std::vector<uint8_t> zeros;
-  for (int64_t n = 0; n < columns; ++n) {
-    for (int64_t b = 0; b < blocks; ++b) zeros.push_back(static_cast<uint8_t>(w.zero(b, n) + offset));
-  }
-  result.zeros = Constant::of<uint8_t>(DType::kU8, {columns, blocks}, std::span<const uint8_t>(zeros));
-  return result;
-}
-
-ConstantPtr dense(const Weights& w) {
-  const std::vector<double> scales = w.scales->to_doubles();
-  std::vector<float> elements(static_cast<size_t>(w.codes->element_count()));
-  for (int64_t along = 0; along < w.extent(w.axis); ++along) {
-    for (int64_t across = 0; across < w.extent(1 - w.axis); ++across) {
-      const int64_t block = along / w.block;
-      const auto scale = static_cast<float>(scales[w.place(*w.scales, block, across)]);
-      elements[w.place(*w.codes, along, across)] =
-          static_cast<float>(w.code(along, across) - w.zero(block, across)) * scale;
-    }
-  }
-  return Constant::of<float>(DType::kF32, w.codes->shape(), std::span<const float>(elements));
-}
-
-// The weights of aipu::BlockQuantizedMatMul, [N, K].
-ConstantPtr dense(const Operands& w, int64_t block, int64_t depth) {
-  const int64_t columns = w.codes->shape()[0], blocks = w.codes->shape()[1], in_byte = 8 / w.bits;
-  const std::vector<double> scales = w.scales->to_doubles();
-  const std::vector<double> zeros = w.zeros != nullptr ? w.zeros->to_doubles() : std::vector<double>();
-  std::vector<float> elements;
-  elements.reserve(static_cast<size_t>(columns * depth));
-  for (int64_t n = 0; n < columns; ++n) {
-    for (int64_t k = 0; k < depth; ++k) {
-      const auto byte = static_cast<int>(w.codes->bytes()[static_cast<size_t>((n * blocks * block + k) / in_byte)]);
-      const int code = (byte >> (k % in_byte * w.bits)) & ((1 << w.bits) - 1);
-      const auto at = static_cast<size_t>(n * blocks + k / block);
-      const double zero = zeros.empty() ? 1 << (w.bits - 1) : zeros[at];
-      elements.push_back((static_cast<float>(code) - static_cast<float>(zero)) * static_cast<float>(scales[at]));
-    }
-  }
-  return Constant::of<float>(DType::kF32, {columns, depth}, std::span<const float>(elements));
+DType format_of(const Node& node) {
+  return node.attributes.has("format") ? node.attributes.dtype("format") : DType::kVoid;
 }
 
 class BlockQuantizedProducts {
  public:
-  BlockQuantizedProducts(Graph& graph, bool reads_codes) : graph_(graph), reads_codes_(reads_codes) {}
+  BlockQuantizedProducts(Graph& graph, const PassContext& target) : graph_(graph), target_(target) {}
 
   Result<int> run() {
     int count = 0;
     for (const NodeId id : graph_.topological_order()) {
       if (node(id).erased) continue;
       const auto weights = weights_of(id);
-      const bool to_floats = !reads_codes_ && node(id).op == "aipu::BlockQuantizedMatMul";
-      if (!weights && !to_floats) continue;
-      Status status = weights ? rewrite(id, *weights) : multiply_floats(id);
+      const auto unread = unread_weights(id);
+      if (!weights && !unread) continue;
+      Status status = weights ? rewrite(id, *weights) : multiply_floats(id, *unread);
       if (!status.ok()) return std::move(status).context(str_cat("node ", origins_text(node(id).origins)));
       ++count;
     }
@@ -146,25 +47,47 @@ class BlockQuantizedProducts {
   }
 
  private:
+  struct Operands {
+    bool is_known = false;
+    std::optional<BlockOperands> weights;  // none: they are not read
+  };
+
   const Node& node(NodeId id) const { return std::as_const(graph_).node(id); }
   ValueId input(NodeId id, size_t k) const { return k < node(id).inputs.size() ? node(id).inputs[k] : ValueId(); }
 
-  std::optional<Weights> weights_of(NodeId id) const {
+  std::optional<BlockWeights> weights_of(NodeId id) const {
     const Node& n = node(id);
     if (n.op != "DequantizeLinear" || n.attributes.i("block_size") == 0) return std::nullopt;
-    const Weights w{graph_.constant(input(id, 0)), graph_.constant(input(id, 1)),
-                    input(id, 2).valid() ? graph_.constant(input(id, 2)) : nullptr,
-                    static_cast<size_t>(n.attributes.i("axis")), n.attributes.i("block_size")};
+    const BlockWeights w{graph_.constant(input(id, 0)),
+                         graph_.constant(input(id, 1)),
+                         input(id, 2).valid() ? graph_.constant(input(id, 2)) : nullptr,
+                         static_cast<size_t>(n.attributes.i("axis")),
+                         n.attributes.i("block_size"),
+                         format_of(n)};
     const bool is_known = w.codes != nullptr && w.scales != nullptr && (w.zeros != nullptr || !input(id, 2).valid());
     if (!is_known || w.codes->shape().size() != 2) return std::nullopt;
     if (w.codes->dtype() != DType::kI8 && w.codes->dtype() != DType::kU8) return std::nullopt;
     return w;
   }
 
-  Status rewrite(NodeId id, const Weights& weights) {
+  // Of a product of codes, which the kernels of this target do not multiply.
+  std::optional<BlockOperands> unread_weights(NodeId id) const {
+    if (node(id).op != "aipu::BlockQuantizedMatMul") return std::nullopt;
+    const auto constant = [&](size_t k) {
+      return input(id, k).valid() ? std::as_const(graph_).value(input(id, k)).constant : nullptr;
+    };
+    BlockOperands weights{constant(1),        constant(2), constant(3), constant(5), node(id).attributes.i("bits"),
+                          format_of(node(id))};
+    if (weights.codes == nullptr || weights.scales == nullptr || (input(id, 3).valid() && weights.zeros == nullptr) ||
+        (input(id, 5).valid() && weights.table == nullptr) || reads_weights(weights, target_))
+      return std::nullopt;
+    return weights;
+  }
+
+  Status rewrite(NodeId id, const BlockWeights& weights) {
     const ValueId value = node(id).outputs[0];
     Operands operands;
-    for (const NodeId user : reads_codes_ ? graph_.users(value) : std::vector<NodeId>()) {
+    for (const NodeId user : target_.reads_codes ? graph_.users(value) : std::vector<NodeId>()) {
       if (node(user).op == "Transpose" && node(user).attributes.ints("perm") == Permutation{1, 0}) {
         const ValueId turned = node(user).outputs[0];
         for (const NodeId behind : graph_.users(turned))
@@ -188,13 +111,7 @@ class BlockQuantizedProducts {
     return graph_.emit("Cast", std::move(attributes), {constant}, OriginSet(node(id).origins), name);
   }
 
-  Status multiply_floats(NodeId id) {
-    const auto constant = [&](size_t k) {
-      return input(id, k).valid() ? std::as_const(graph_).value(input(id, k)).constant : nullptr;
-    };
-    const Operands weights{constant(1), constant(2), constant(3), node(id).attributes.i("bits")};
-    if (weights.codes == nullptr || weights.scales == nullptr || (input(id, 3).valid() && weights.zeros == nullptr))
-      return {};
+  Status multiply_floats(NodeId id, const BlockOperands& weights) {
     const ValueId output = node(id).outputs[0], x = input(id, 0), bias = input(id, 4);
     const OriginSet origins = node(id).origins;
     const std::string name = graph_.value(output).name;
@@ -221,7 +138,7 @@ class BlockQuantizedProducts {
   }
 
   // What `value`, whose blocks lie along `axis`, is multiplied by, if `user` is a product that sums over that axis.
-  Status fuse(NodeId user, ValueId value, size_t axis, const Weights& weights, Operands* operands) {
+  Status fuse(NodeId user, ValueId value, size_t axis, const BlockWeights& weights, Operands* operands) {
     const bool is_gemm = node(user).op == "Gemm";
     if ((node(user).op != "MatMul" && !is_gemm) || input(user, 0) == value || input(user, 1) != value) return {};
     const Attributes& given = node(user).attributes;
@@ -234,14 +151,16 @@ class BlockQuantizedProducts {
       const Shape columns{Dim(weights.extent(1 - weights.axis))};
       if (bias.valid() && (given.f("beta") != 1 || graph_.type(bias).shape != columns)) return {};
     }
-    if (operands->codes == nullptr) *operands = operands_of(weights);
+    if (!operands->is_known) *operands = {true, block_operands(weights, target_)};
+    if (!operands->weights) return {};
     const std::string name = graph_.value(value).name;
     const auto constant = [&](const ConstantPtr& c) { return c == nullptr ? ValueId() : graph_.add_constant(c, name); };
-    std::vector<ValueId> inputs{input(user, 0), constant(operands->codes), constant(operands->scales),
-                                constant(operands->zeros), bias};
+    std::vector<ValueId> inputs{input(user, 0), constant(operands->weights->codes), constant(operands->weights->scales),
+                                constant(operands->weights->zeros), bias};
     while (!inputs.back().valid()) inputs.pop_back();
     Attributes attributes;
-    attributes.set("bits", operands->bits);
+    attributes.set("bits", operands->weights->bits);
+    if (operands->weights->format != DType::kVoid) attributes.set("format", operands->weights->format);
     attributes.set("block_size", weights.block);
     attributes.set("K", weights.extent(weights.axis));
     const ValueId output = node(user).outputs[0];
@@ -254,13 +173,13 @@ class BlockQuantizedProducts {
   }
 
   Graph& graph_;
-  const bool reads_codes_;
+  const PassContext& target_;
 };
 
 }  // namespace
 
 Result<int> block_quantized_products(Graph& graph, PassContext& context) {
-  return BlockQuantizedProducts(graph, context.reads_codes).run();
+  return BlockQuantizedProducts(graph, context).run();
 }
 
 }  // namespace aipu::graph

@@ -397,6 +397,11 @@ class Lowering {
       if (zero.valid()) inputs.push_back(zero);
       return b.op("DequantizeLinear", std::move(inputs), node.attributes);
     }
+    if (node.attributes.i("block_size") != 0) {  // constant weights, of block_quantized_products
+      Attributes attributes = node.attributes;
+      attributes.set("format", type);
+      return b.op("DequantizeLinear", {x, node.inputs[1]}, std::move(attributes));
+    }
     const int rank = static_cast<int>(b.shape(x).size());
     ValueId value = decoded(b, x, type);
     if (zero.valid() && !is_zero(b, zero))

@@ -32,6 +32,10 @@ struct PassContext {
   bool has_byte_products = false;
   // Whether kernels multiply by constant weights of few bits as they are, rather than by floats made of them before.
   bool reads_codes = true;
+  // Of such weights that are floats of 4 and 8 bits, or numbers of a table of 16: whether kernels make numbers of codes
+  // by tables of bytes in registers, by tables of float32 there, and by converting float16 numbers. Else by nothing
+  // that would pay, beside float32 weights.
+  bool has_byte_tables = true, has_float_tables = true, converts_halves = true;
   // Whether kernels multiply float16 numbers by widening each, so that float32 is faster.
   bool widens_halves = false;
   // Whether kernels multiply bfloat16 numbers no faster than float32 ones.

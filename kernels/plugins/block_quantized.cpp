@@ -2,12 +2,14 @@
 // The weights stay as they are, in the file and in memory (templates/block_quantized_matmul.py).
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/parts/gemm.h"
 #include "kernels/parts/packing.h"
 #include "kernels/plugins/plugin_list.h"
+#include "runtime/base/stored_type.h"
 
 namespace aipu::kernels {
 namespace {
@@ -18,7 +20,7 @@ using graph::Graph;
 using graph::Node;
 using graph::ValueId;
 
-enum Operand : size_t { kA, kB, kScales, kZeros, kBias };
+enum Operand : size_t { kA, kB, kScales, kZeros, kBias, kTable };
 
 ValueId operand(const Node& node, size_t k) { return k < node.inputs.size() ? node.inputs[k] : ValueId(); }
 
@@ -26,11 +28,62 @@ ValueId operand(const Node& node, size_t k) { return k < node.inputs.size() ? no
 // weights that are made once are multiplied by twice as many rows at a time.
 constexpr int64_t kFewRows = 8;
 
+// How numbers are made of codes: the template's parameters of these names.
+struct Form {
+  std::string name = "integers";
+  int64_t centre = 0, power = 0, number_bits = 0, half_shift = 0, word_bits = 32;
+  // Of digits of bytes, which are multiplied by unsigned numbers of so many bits; 0: they are no bytes.
+  int64_t byte_bits = 0;
+  std::vector<std::byte> table = {};  // of 16 bytes, or float32
+};
+
+template <typename T>
+std::vector<std::byte> bytes_of(const std::vector<T>& elements) {
+  std::vector<std::byte> bytes(elements.size() * sizeof(T));
+  std::memcpy(bytes.data(), elements.data(), bytes.size());
+  return bytes;
+}
+
+Form form_of(const Graph& graph, const Node& node) {
+  const int64_t bits = node.attributes.i("bits");
+  Form form{.centre = int64_t{1} << (bits - 1), .number_bits = bits, .byte_bits = bits};
+  if (const ValueId given = operand(node, kTable); given.valid()) {
+    std::vector<float> table;
+    for (const double number : graph.constant(given)->to_doubles()) table.push_back(static_cast<float>(number));
+    int exponent = 0;
+    for (const float number : table) exponent = std::max(exponent, std::ilogb(std::abs(number) + 1) + 1);
+    return {.name = "floats", .number_bits = exponent, .table = bytes_of(table)};
+  }
+  if (!node.attributes.has("format")) return form;
+  const SmallFloat& format = *small_float(node.attributes.dtype("format"));
+  if (bits == 4) {
+    // Integers times the least number that is not 0, and a sum that makes them positive.
+    const int power = 1 - format.bias - format.mantissa_bits;
+    const auto integer = [&](int code) {
+      return static_cast<int>(std::ldexp(value_of_code(format, static_cast<uint8_t>(code)), -power));
+    };
+    form = {.name = "bytes", .centre = 1, .power = power, .number_bits = 8};
+    while (form.centre <= integer(format.greatest())) form.centre *= 2;
+    form.byte_bits = std::ilogb(static_cast<double>(form.centre)) + 1;
+    std::vector<uint8_t> table;
+    for (int code = 0; code < 16; ++code) table.push_back(static_cast<uint8_t>(integer(code) + form.centre));
+    form.table = bytes_of(table);
+    return form;
+  }
+  // float16 has a bias of 15 and 5 bits of an exponent, which end with the upper byte's bit 2.
+  constexpr int kBias = 15, kExponentBits = 5;
+  return {.name = "halves",
+          .power = kBias - format.bias,
+          .number_bits = 16,
+          .half_shift = kExponentBits - format.exponent_bits,
+          .word_bits = 16};
+}
+
 struct Problem {
   int64_t bits, block, depth, columns, blocks;
   Dim rows;
   RowCount row_count;
-  int64_t words() const { return blocks * block * bits / 32; }  // of a column
+  int64_t words(int64_t word_bits) const { return blocks * block * bits / word_bits; }  // of a column
 };
 
 Problem problem_of(const Graph& graph, const Node& node) {
@@ -73,9 +126,9 @@ int64_t digits_of(const tir::Target& target, int64_t accuracy_level) {
 
 // Into how many parts a block is cut that are multiplied by dot products of bytes, whose sums of a part stay within 23
 // bits; 0: there are none of multiples of 16.
-int64_t parts_of_block(const Problem& p) {
+int64_t parts_of_block(const Problem& p, int64_t bits) {
   for (int64_t parts = 1; p.block % (parts * 16) == 0; parts *= 2) {
-    if (p.block / parts << p.bits <= int64_t{1} << 15) return parts;
+    if (p.block / parts << bits <= int64_t{1} << 15) return parts;
   }
   return 0;
 }
@@ -108,7 +161,7 @@ class BlockQuantizedPlugin final : public OpPlugin {
   graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&) const override {
     const Node& node = graph.node(anchor);
     if (node.op != "aipu::BlockQuantizedMatMul") return std::nullopt;
-    for (const size_t k : {kB, kScales, kZeros}) {
+    for (const size_t k : {kB, kScales, kZeros, kTable}) {
       if (operand(node, k).valid() && graph.constant(operand(node, k)) == nullptr)
         return unsupported("weights that are not constant");
     }
@@ -125,7 +178,8 @@ class BlockQuantizedPlugin final : public OpPlugin {
     const RegisterTile tile = register_tile(context.target(), Dim(kVectors * lanes), lanes);
 
     const int64_t scales_of_column = p.blocks;
-    int64_t parts = parts_of_block(p);
+    const Form form = form_of(graph, node);
+    int64_t parts = form.byte_bits == 0 ? 0 : parts_of_block(p, form.byte_bits);
     const int64_t digits = parts == 0 ? 0 : digits_of(context.target(), node.attributes.i("accuracy_level"));
     if (digits == 0) parts = 1;
     p.block /= parts;
@@ -142,6 +196,12 @@ class BlockQuantizedPlugin final : public OpPlugin {
     params.set("A", graph.type(node.inputs[kA]).dtype)
         .set("BITS", p.bits)
         .set("BLOCK", p.block)
+        .set("FORM", form.name)
+        .set("CENTRE", form.centre)
+        .set("POWER", form.power)
+        .set("NUMBER_BITS", form.number_bits)
+        .set("HALF_SHIFT", form.half_shift)
+        .set("WORD", form.word_bits == 16 ? DType::kI16 : DType::kI32)
         .set("SCALE", scales->dtype())
         .set("zero_types", zeros.valid() ? pointer_types(1, graph.type(zeros).dtype) : pointer_types(0, DType::kU8))
         .set("PANEL_VECTORS", kPanelVectors)
@@ -159,10 +219,12 @@ class BlockQuantizedPlugin final : public OpPlugin {
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("block_quantized_matmul.py", "block_quantized_matmul", params));
 
     const ConstantPtr& codes = graph.value(node.inputs[kB]).constant;
-    const ConstantPtr words = graph::Constant::borrow(DType::kI32, {p.columns, p.words()}, codes->bytes(), codes);
+    const int64_t word_count = p.words(form.word_bits);
+    const ConstantPtr words = graph::Constant::borrow(form.word_bits == 16 ? DType::kI16 : DType::kI32,
+                                                      {p.columns, word_count}, codes->bytes(), codes);
     KernelArguments arguments;
     arguments.pointer("x", context.value(node.inputs[kA]))
-        .pointer("codes", context.add_constant(panels_of(words, p.columns, p.words(), width)))
+        .pointer("codes", context.add_constant(panels_of(words, p.columns, word_count, width)))
         .pointer("scale", context.add_constant(panels_of(scales, p.columns, scales_of_column, width, parts)));
     if (zeros.valid()) {
       const ConstantPtr& constant = graph.value(zeros).constant;
@@ -181,7 +243,7 @@ class BlockQuantizedPlugin final : public OpPlugin {
     const Dim row_blocks = graph::max(
         graph::min(graph::ceildiv(tec_count() * Dim(4), panels), graph::ceildiv(p.rows, Dim(kRowsOfBlock))), 1);
     const Dim tecs = graph::max(graph::min(panels * row_blocks, tec_count()), 1);
-    arguments.pointer("factors", context.add_constant(factors(p.bits, lanes)))
+    arguments.pointer("factors", context.add_constant(factors(form, p.bits, lanes)))
         .pointer("out", context.value(epilogue.result))
         .list("extras", epilogue.extra_arguments)
         .pointer("scratch", context.add_workspace(tecs * Dim(scratch * static_cast<int64_t>(sizeof(float)))))
@@ -191,12 +253,19 @@ class BlockQuantizedPlugin final : public OpPlugin {
   }
 
  private:
-  // What x is multiplied by, for codes that are multiplied where they stand in half a word.
-  static ConstantPtr factors(int64_t bits, int64_t lanes) {
+  // What x is multiplied by, for codes that are multiplied where they stand in half a word, and the table.
+  static ConstantPtr factors(const Form& form, int64_t bits, int64_t lanes) {
     std::vector<float> elements;
-    for (int64_t lane = 0; lane < lanes; ++lane)
-      elements.push_back(std::ldexp(1.0F, -static_cast<int>(lane % (16 / bits) * bits)));
-    return graph::Constant::of<float>(DType::kF32, {lanes}, elements);
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      int64_t place = lane % (16 / bits) * bits;
+      if (form.name == "bytes") place = lane / 2 % 2 * 8;
+      if (form.name == "floats" || form.name == "halves") place = 0;
+      elements.push_back(std::ldexp(1.0F, static_cast<int>(form.power - place)));
+    }
+    std::vector<std::byte> all = bytes_of(elements);
+    all.insert(all.end(), form.table.begin(), form.table.end());
+    const auto count = static_cast<int64_t>(all.size() / sizeof(float));
+    return graph::Constant::create(DType::kF32, {count}, std::move(all));
   }
 };
 

@@ -1,9 +1,15 @@
 """Products with weights of 4 or 8 bits that have a scale, and perhaps a zero point, for each block of the depth:
-out[m, n] = epilogue(sum over k of x[m, k] * (codes[n, k] - zero[n, k // BLOCK]) * scale[n, k // BLOCK]).
+out[m, n] = epilogue(sum over k of x[m, k] * (number[n, k] - zero[n, k // BLOCK]) * scale[n, k // BLOCK])
+where the number of a code is the code itself, or what FORM says.
 
 Parameters bound by kernels/plugins/block_quantized.cpp:
   BITS, BLOCK  of a code; consecutive k with one scale: a multiple of VL and of the codes in a word
-  SCALE, zero_types  element type of the scales; the pointer type of the zero points, or none: they are 2^(BITS - 1)
+  FORM         "integers": codes; "bytes": one of a table of 16 unsigned bytes; "floats": one of a table of 16 float32;
+               "halves": a float16 whose upper byte is the code, HALF_SHIFT bits down but for the sign
+  CENTRE, POWER  what is taken off a number where there are no zero points; then it is multiplied by 2^POWER
+  NUMBER_BITS  numbers are less than 2^NUMBER_BITS
+  WORD         type of the words that codes are packed in: "int32", for halves "int16"
+  SCALE, zero_types  element type of the scales; the pointer type of the zero points, or none: they are CENTRE
   A, VL, NV, HEIGHTS and the rest of gemm.py's, for many rows
   PANEL_VECTORS  vectors of a panel of the codes, a multiple of NV
   FEW_ROWS     up to that many rows are multiplied by codes, more by weights that were made of them; 0: never
@@ -13,14 +19,17 @@ Parameters bound by kernels/plugins/block_quantized.cpp:
   DIGITS       few rows are multiplied by dot products of bytes (S.vqdpa of unsigned and signed ones), of so many for
                each number of x; 0: they are multiplied as floats
 
-The codes are packed in panels [N / (PANEL_VECTORS * VL)][K / codes in a word][PANEL_VECTORS * VL] of 32-bit words,
-whose lowest bits are the code that comes first; scales and zero points in panels [..][K / BLOCK][PANEL_VECTORS * VL].
+The codes are packed in panels [N / (PANEL_VECTORS * VL)][K / codes in a word][PANEL_VECTORS * VL] of words,
+whose lowest
+bits are the code that comes first; scales and zero points in panels [..][K / BLOCK][PANEL_VECTORS * VL].
 All are filled up with zeros to whole panels and blocks.
 
 Few rows are a matter of reading the codes. A code becomes a number where it stands in its word: masked and converted it
 is the code times a power of two, which x was divided by (rows are copied first: with what is missing of the last block,
 as zeros, and with the sums that the zero point of each block is multiplied by). So a vector of codes costs a mask, a
-conversion and a multiply-add per row; scales and zero points once per block. Rows of numbers so large that products by
+conversion and a multiply-add per row; scales and zero points once per block. A register of bytes of a table takes one
+instruction more than the masks, of float32 one per vector; halves take a shift, a mask and a conversion.
+Rows of numbers so large that products by
 codes may overflow, or infinite, are computed again with weights (careful_tile).
 
 With DIGITS the numbers of a block of x become integers of 24 bits, x = unit * (high * 2^16 + middle * 2^8 + low) with
@@ -41,15 +50,24 @@ from epilogue import finish_tile
 from gemm import Ahead, gemm_tile
 from sharing import balanced, own_share
 
-CODES = 32 // BITS  # in a word
-HALF = CODES // 2  # in each half of a word
+WORD_BITS = 16 if WORD == "int16" else 32
+CODES = WORD_BITS // BITS  # in a word
 WORDS = BLOCK // CODES  # of a block
+# Codes that are multiplied where they stand in half a word: those of a table of bytes are two registers of bytes.
+BYTES_OF_TABLE = FORM == "bytes"
+REGISTERS = 2 if BYTES_OF_TABLE else 1
+PLACE_BITS = 8 if BYTES_OF_TABLE else BITS
+PLACES = 16 // PLACE_BITS
+# A line of the cache has the codes of so many vectors.
+PREFETCHED = 32 // WORD_BITS
+HALF_MASK = 0xBF80 - 0x10000
+TABLE = "u8" if BYTES_OF_TABLE else "fp32"
 PANEL_WIDTH = PANEL_VECTORS * VL
 # Up to so many rows tiles are whole panels.
 WHOLE_PANEL_ROWS = max([0] + [h for h, v in zip(FEW_HEIGHTS, FEW_VECTORS) if v == PANEL_VECTORS])
 CHUNK_BLOCKS = max(32 // WORDS, 1)
 # Where the magnitudes of a row sum up to less, no sum of its products by codes overflows.
-LARGE = 2.0**100 if DIGITS > 0 else 2.0 ** (127 - BITS)
+LARGE = 2.0**100 if DIGITS > 0 else 2.0 ** (127 - NUMBER_BITS)
 BYTE_MASK = 0x0F0F0F0F
 BYTE_WORDS = 8 // BITS  # words of bytes that a word of codes becomes
 WORD_DIGITS = BYTE_WORDS * DIGITS  # words of x that it is multiplied by
@@ -60,10 +78,53 @@ def vector(number):
     return S.cast(number, f"float32x{VL}")
 
 
+@S.record
+class Codes:
+    words: S.ptr(WORD, "global")
+    table: S.ptr(TABLE, "global")
+
+
+def shorts(number):
+    return S.cast(number, f"int16x{VL}")
+
+
+def bytes_of(words, table):
+    """What the low half of each byte of them means."""
+    low = words & BYTE_MASK
+    if not BYTES_OF_TABLE:
+        return low
+    return S.reinterpret(
+        S.vload_gather(table, S.reinterpret(low, f"uint8x{4 * VL}"), entries=16), f"int32x{VL}"
+    )
+
+
+def number_of_code(words, j, table):
+    """The float32 of the code j of each word, before CENTRE and POWER."""
+    if FORM == "halves":
+        half = words if j == 1 else words << shorts(8)
+        if HALF_SHIFT == 1:
+            half = (half >> shorts(1)) & shorts(HALF_MASK)  # the sign stays where it is
+        elif j == 1:
+            half = half & shorts(-256)
+        return S.cast(S.reinterpret(half, f"float16x{VL}"), "float32")
+    if FORM == "floats":
+        return S.vload_gather(table, (words >> (j * BITS)) & 15, entries=16)
+    if BYTES_OF_TABLE:
+        return S.cast((bytes_of(words >> (j % 2 * BITS), table) >> (j // 2 * 8)) & 255, "float32")
+    return S.cast((words >> (j * BITS)) & ((1 << BITS) - 1), "float32")
+
+
+def centred(number, zero):
+    """Of a number and of the zero point, if there are such."""
+    if len(zero_types) > 0 or CENTRE != 0:
+        number = number - zero
+    return number * vector(2.0**POWER) if POWER != 0 else number
+
+
 def zero_of(zeros, at):
     """The zero points of a block, one per column."""
     if len(zeros) == 0:
-        return vector(1 << (BITS - 1))
+        return vector(CENTRE)
     return S.cast(S.vload(zeros[0] + at, lanes=VL), "float32")
 
 
@@ -93,7 +154,7 @@ def copy_row(
             total = total + value
             magnitudes = magnitudes + S.abs(value)
             S.vstore(value * factor, out + i)
-        sums[block] = S.vrpadd(total)[0]
+        sums[block] = S.vrpadd(total)[0] * S.fp32(2.0**POWER) if POWER != 0 else S.vrpadd(total)[0]
     magnitude[0] = S.vrpadd(magnitudes)[0]
 
 
@@ -130,11 +191,12 @@ def digits_of_row(
         if DIGITS == 1:
             peak = S.max(peak, 2.0**-100)
             factor = S.vbcast(S.fp32(127) / peak, lanes=VL)
-            units[block] = peak / S.fp32(127)
+            units[block] = peak / S.fp32(127) * S.fp32(2.0**POWER)
         else:
             # The biased exponent; of numbers next to a power of two that one's, as the highest digit ends at 127.
             exponent = S.max((S.reinterpret(peak, "int32") + 0x10200) >> 23, 40) + (2 - 8 * DIGITS)
             factor = S.vbcast(S.reinterpret((254 - exponent) << 23, "float32"), lanes=VL)
+            exponent = exponent + POWER
             units[block] = S.reinterpret((exponent + 8 * (DIGITS - 1)) << 23, "float32")
         for d in S.unroll(DIGITS):
             total[d] = S.cast(0, f"int32x{VL}")
@@ -148,7 +210,7 @@ def digits_of_row(
         begins = starts_of(exponent)
         for d in S.unroll(DIGITS):
             # Sums are of codes minus the zero point.
-            centre = sum_of_digits[d] * -(1 << (BITS - 1)) if len(zero_types) == 0 else S.i32(0)
+            centre = sum_of_digits[d] * -CENTRE if len(zero_types) == 0 else S.i32(0)
             starts[block * DIGITS + d] = begins[d] + centre
         if len(zero_types) > 0:
             with_starts = [begins[d] + sum_of_digits[d] for d in range(DIGITS)]
@@ -241,7 +303,7 @@ def digits_tile(
     height: S.meta_var,
     vectors: S.meta_var,
     x: DigitRows,
-    codes: S.ptr("i32", "global"),
+    codes: Codes,
     scale: S.ptr(SCALE, "global"),
     zeros: zero_types,
     chunk: Chunk,
@@ -269,14 +331,14 @@ def digits_tile(
                 S.prefetch(scale + ((block + PREFETCH // WORDS) * PANEL_WIDTH + w % vectors * VL), level=2)
             if PREFETCH > 0:
                 for v in S.unroll(vectors):
-                    S.prefetch(codes + ((w + PREFETCH) * PANEL_WIDTH + v * VL), level=2)
+                    S.prefetch(codes.words + ((w + PREFETCH) * PANEL_WIDTH + v * VL), level=2)
             for part in S.unroll(BYTE_WORDS):
                 for v in S.unroll(vectors):
                     if part == 0:
-                        word[v] = S.vload(codes + (w * PANEL_WIDTH + v * VL), lanes=VL)
+                        word[v] = S.vload(codes.words + (w * PANEL_WIDTH + v * VL), lanes=VL)
                     else:
                         word[v] = word[v] >> BITS
-                bytes = [word[v] & BYTE_MASK if BITS < 8 else word[v] for v in range(vectors)]
+                bytes = [bytes_of(word[v], codes.table) if BITS < 8 else word[v] for v in range(vectors)]
                 left = [S.reinterpret(b, f"uint8x{4 * VL}") for b in bytes]
                 for i in S.unroll(height):
                     for d in S.unroll(DIGITS):
@@ -303,6 +365,27 @@ def digits_tile(
             finish_tile(height, tile, extras, out, row_offset, ldc, n + part * (NV * VL), left)
 
 
+def multiply_in_place(acc, height, vectors, x, chunk, table, word, w):
+    """By the codes of a word where they stand: x is divided by what that is too much."""
+    for register in S.unroll(REGISTERS):
+        part = S.alloc_buffer((vectors,), f"int32x{VL}")
+        for half in S.unroll(2):
+            for v in S.unroll(vectors):
+                if half == 1:
+                    part[v] = part[v] >> 16
+                elif BYTES_OF_TABLE:
+                    part[v] = bytes_of(word[v] if register == 0 else word[v] >> BITS, table)
+                else:
+                    part[v] = word[v]
+            for j in S.unroll(PLACES):
+                k = w * CODES + (half * PLACES + j) * REGISTERS + register
+                values = [S.vbcast(x[S.i64(i) * (chunk.blocks * BLOCK) + k], lanes=VL) for i in range(height)]
+                for v in S.unroll(vectors):
+                    code = S.cast(part[v] & (((1 << PLACE_BITS) - 1) << (j * PLACE_BITS)), "float32")
+                    for i in S.unroll(height):
+                        acc[i * vectors + v] = S.fma(acc[i * vectors + v], values[i], code)
+
+
 # x, sums, codes, scale and zeros are those of the chunk's first block.
 @S.prim_func(is_inline=False)
 def few_rows_tile(
@@ -310,7 +393,7 @@ def few_rows_tile(
     vectors: S.meta_var,
     x: S.ptr("fp32", "global"),
     sums: S.ptr("fp32", "global"),
-    codes: S.ptr("i32", "global"),
+    codes: Codes,
     scale: S.ptr(SCALE, "global"),
     zeros: zero_types,
     chunk: Chunk,
@@ -323,7 +406,7 @@ def few_rows_tile(
 ):
     total = S.alloc_buffer((height * vectors,), f"float32x{VL}")
     acc = S.alloc_buffer((height * vectors,), f"float32x{VL}")
-    word = S.alloc_buffer((vectors,), f"int32x{VL}")
+    word = S.alloc_buffer((vectors,), f"int{WORD_BITS}x{VL}")
     for i in S.unroll(height):
         for v in S.unroll(vectors):
             total[i * vectors + v] = S.vload(chunk.totals + (i * PANEL_WIDTH + v * VL), lanes=VL)
@@ -335,28 +418,29 @@ def few_rows_tile(
                 S.prefetch(scale + ((block + PREFETCH // WORDS) * PANEL_WIDTH + v * VL))
         for w in range(block * WORDS, (block + 1) * WORDS):
             if PREFETCH > 0:
-                for v in S.unroll(vectors):
-                    S.prefetch(codes + ((w + PREFETCH) * PANEL_WIDTH + v * VL))
-            for half in S.unroll(2):
-                for v in S.unroll(vectors):
-                    if half == 0:
-                        word[v] = S.vload(codes + (w * PANEL_WIDTH + v * VL), lanes=VL)
-                    else:
-                        word[v] = word[v] >> 16
-                for j in S.unroll(HALF):
-                    k = w * CODES + half * HALF + j
+                for v in S.unroll(0, vectors, PREFETCHED):
+                    S.prefetch(codes.words + ((w + PREFETCH * PREFETCHED) * PANEL_WIDTH + v * VL))
+            for v in S.unroll(vectors):
+                word[v] = S.vload(codes.words + (w * PANEL_WIDTH + v * VL), lanes=VL)
+            if FORM == "floats" or FORM == "halves":
+                for j in S.unroll(CODES):
+                    k = w * CODES + j
                     values = [S.vbcast(x[S.i64(i) * (chunk.blocks * BLOCK) + k], lanes=VL) for i in range(height)]
                     for v in S.unroll(vectors):
-                        code = S.cast(word[v] & (((1 << BITS) - 1) << (j * BITS)), "float32")
+                        number = number_of_code(word[v], j, codes.table)
                         for i in S.unroll(height):
-                            acc[i * vectors + v] = S.fma(acc[i * vectors + v], values[i], code)
+                            acc[i * vectors + v] = S.fma(acc[i * vectors + v], values[i], number)
+            else:
+                multiply_in_place(acc, height, vectors, x, chunk, codes.table, word, w)
         for v in S.unroll(vectors):
             at = block * PANEL_WIDTH + v * VL
             factor = scale_of(scale, at)
             zero = zero_of(zeros, at)
             for i in S.unroll(height):
-                centred = acc[i * vectors + v] - zero * S.vbcast(sums[S.i64(i) * chunk.blocks + block], lanes=VL)
-                total[i * vectors + v] = S.fma(total[i * vectors + v], factor, centred)
+                number = acc[i * vectors + v]
+                if len(zeros) > 0 or CENTRE != 0:
+                    number = number - zero * S.vbcast(sums[S.i64(i) * chunk.blocks + block], lanes=VL)
+                total[i * vectors + v] = S.fma(total[i * vectors + v], factor, number)
     if chunk.last < chunk.blocks:
         for i in S.unroll(height):
             for v in S.unroll(vectors):
@@ -373,7 +457,7 @@ def few_rows_tile(
 def careful_tile(
     x: S.ptr(A, "global"),
     depth: S.i32,
-    codes: S.ptr("i32", "global"),
+    codes: Codes,
     scale: S.ptr(SCALE, "global"),
     zeros: zero_types,
     extras: extra_types,
@@ -387,20 +471,21 @@ def careful_tile(
     total = S.alloc_buffer((NV,), f"float32x{VL}")
     for v in S.unroll(NV):
         total[v] = vector(0)
-    for k in range(depth):
-        value = S.vbcast(S.cast(x[k], "float32"), lanes=VL)
-        for v in S.unroll(NV):
-            at = k // BLOCK * PANEL_WIDTH + v * VL
-            word = S.vload(codes + (k // CODES * PANEL_WIDTH + v * VL), lanes=VL)
-            code = S.cast((word >> (k % CODES * BITS)) & ((1 << BITS) - 1), "float32")
-            weight = (code - zero_of(zeros, at)) * scale_of(scale, at)
-            total[v] = S.fma(total[v], value, weight)
+    for w in range(S.ceildiv(depth, CODES)):
+        at = w // WORDS * PANEL_WIDTH
+        for j in S.unroll(CODES):
+            if w * CODES + j < depth:
+                value = S.vbcast(S.cast(x[w * CODES + j], "float32"), lanes=VL)
+                for v in S.unroll(NV):
+                    word = S.vload(codes.words + (w * PANEL_WIDTH + v * VL), lanes=VL)
+                    number = centred(number_of_code(word, j, codes.table), zero_of(zeros, at + v * VL))
+                    total[v] = S.fma(total[v], value, number * scale_of(scale, at + v * VL))
     finish_tile(1, total, extras, out, row_offset, ldc, n, columns)
 
 
 @S.prim_func(is_inline=False)
 def make_weights(
-    codes: S.ptr("i32", "global"),
+    codes: Codes,
     scale: S.ptr(SCALE, "global"),
     zeros: zero_types,
     blocks: S.i32,
@@ -412,10 +497,10 @@ def make_weights(
         centres = [zero_of(zeros, block * PANEL_WIDTH + v * VL) for v in range(NV)]
         for w in range(block * WORDS, (block + 1) * WORDS):
             for v in S.unroll(NV):
-                word = S.vload(codes + (w * PANEL_WIDTH + v * VL), lanes=VL)
+                word = S.vload(codes.words + (w * PANEL_WIDTH + v * VL), lanes=VL)
                 for j in S.unroll(CODES):
-                    code = S.cast((word >> (j * BITS)) & ((1 << BITS) - 1), "float32")
-                    S.vstore((code - centres[v]) * factors[v], out + ((w * CODES + j) * (NV * VL) + v * VL))
+                    number = centred(number_of_code(word, j, codes.table), centres[v])
+                    S.vstore(number * factors[v], out + ((w * CODES + j) * (NV * VL) + v * VL))
 
 
 @S.macro
@@ -466,7 +551,7 @@ def few_rows(rows, depth, blocks, columns, x, factors, scratch, codes, scale, ze
                         n = panel * PANEL_WIDTH + part * (FEW_VECTORS[t] * VL)
                         at = base + part * (FEW_VECTORS[t] * VL)
                         if n < columns:
-                            own_codes = codes + (panel * (words * PANEL_WIDTH) + part * (FEW_VECTORS[t] * VL))
+                            own_codes = codes.words + (panel * (words * PANEL_WIDTH) + part * (FEW_VECTORS[t] * VL))
                             own_zeros = [z + at for z in zeros]
                             own_totals = totals + (m * PANEL_WIDTH + part * (FEW_VECTORS[t] * VL))
                             chunk = Chunk(blocks, begin, end, own_totals)
@@ -480,7 +565,7 @@ def few_rows(rows, depth, blocks, columns, x, factors, scratch, codes, scale, ze
                                         sums + m * blocks,
                                         starts + m * (blocks * DIGITS),
                                     ),
-                                    own_codes,
+                                    Codes(own_codes, codes.table),
                                     scale + at,
                                     own_zeros,
                                     chunk,
@@ -497,7 +582,7 @@ def few_rows(rows, depth, blocks, columns, x, factors, scratch, codes, scale, ze
                                     FEW_VECTORS[t],
                                     copies + (m * row_size + begin * BLOCK),
                                     sums + (m * blocks + begin),
-                                    own_codes + begin * (WORDS * PANEL_WIDTH),
+                                    Codes(own_codes + begin * (WORDS * PANEL_WIDTH), codes.table),
                                     scale + (at + begin * PANEL_WIDTH),
                                     [z + begin * PANEL_WIDTH for z in own_zeros],
                                     chunk,
@@ -518,7 +603,7 @@ def few_rows(rows, depth, blocks, columns, x, factors, scratch, codes, scale, ze
                         careful_tile(
                             x + row * depth,
                             depth,
-                            codes + (panel * (words * PANEL_WIDTH) + part * (NV * VL)),
+                            Codes(codes.words + (panel * (words * PANEL_WIDTH) + part * (NV * VL)), codes.table),
                             scale + at,
                             [z + at for z in zeros],
                             extras,
@@ -543,9 +628,8 @@ def many_rows(rows, depth, blocks, columns, row_blocks, x, weights, codes, scale
         wide, inner = n // PANEL_WIDTH, n % PANEL_WIDTH
         if panel != made:
             at = wide * (blocks * PANEL_WIDTH) + inner
-            make_weights(
-                codes + (wide * (words * PANEL_WIDTH) + inner), scale + at, [z + at for z in zeros], blocks, weights
-            )
+            own_codes = Codes(codes.words + (wide * (words * PANEL_WIDTH) + inner), codes.table)
+            make_weights(own_codes, scale + at, [z + at for z in zeros], blocks, weights)
             made = panel
         m, end = balanced(rows, row_blocks, unit % row_blocks)
         tiles = S.max(S.ceildiv(end - m, HEIGHTS[0]), 1)
@@ -578,7 +662,7 @@ def many_rows(rows, depth, blocks, columns, row_blocks, x, weights, codes, scale
 @S.prim_func
 def block_quantized_matmul(
     x: S.ptr(A, "global"),
-    codes: S.ptr("i32", "global"),
+    codes: S.ptr(WORD, "global"),
     scale: S.ptr(SCALE, "global"),
     zeros: zero_types,
     factors: S.ptr("fp32", "global"),
@@ -592,11 +676,15 @@ def block_quantized_matmul(
     row_blocks: S.i32,
     scratch_size: S.i32,
 ):
-    """Each TEC has `scratch_size` elements of `scratch`. `factors` are VL elements, what x is multiplied by."""
+    """Each TEC has `scratch_size` elements of `scratch`. `factors` are VL elements, what x is multiplied by,
+    and the table
+    of 16 behind them.
+    """
+    weights = Codes(codes, (factors + VL).as_ptr(TABLE))
     own = scratch + S.i64(S.get_local_id()) * scratch_size
     if rows <= FEW_ROWS:
         if FEW_ROWS > 0:
-            few_rows(rows, depth, blocks, columns, x, factors, own, codes, scale, zeros, extras, out)
+            few_rows(rows, depth, blocks, columns, x, factors, own, weights, scale, zeros, extras, out)
     else:
         if MANY_ROWS:
-            many_rows(rows, depth, blocks, columns, row_blocks, x, own, codes, scale, zeros, extras, out)
+            many_rows(rows, depth, blocks, columns, row_blocks, x, own, weights, scale, zeros, extras, out)

@@ -55,32 +55,18 @@ bool is_matrix_of_codes(OpContext& c) {
     if (c.has_input(i) && c.graph().constant(c.input(i)) == nullptr) return false;
   }
   const DType type = c.dtype(c.input(0));
-  const bool has_codes = type == DType::kI4 || type == DType::kU4 || type == DType::kI8 || type == DType::kU8;
-  return has_codes && c.rank(c.input(0)) == 2 && c.rank(c.input(1)) == 2;
+  const bool has_integers = type == DType::kI4 || type == DType::kU4 || type == DType::kI8 || type == DType::kU8;
+  const bool has_floats = small_float(type) != nullptr && small_float(type)->is_signed && !c.has_input(2);
+  return (has_integers || has_floats) && c.rank(c.input(0)) == 2 && c.rank(c.input(1)) == 2;
 }
 
-// Constant weights of a float type whose numbers are integers of 8 bits times one power of two (float4e2m1: halves up
-// to 6): these integers, and scales that have the power. Such products are exact as before.
-bool takes_small_floats(OpContext& c, DType dtype) {
-  const graph::Constant* x = c.graph().constant(c.input(0));
+// Scales of a stored type (float8e8m0) as numbers, which they have to be where the weights stay codes.
+void decode_scales(OpContext& c, DType dtype) {
   const graph::Constant* scales = c.graph().constant(c.input(1));
-  if (x == nullptr || scales == nullptr || c.has_input(2) || dtype != DType::kF32) return false;
-  const SmallFloat* format = small_float(x->dtype());
-  const bool fits = format != nullptr && format->special == SmallFloat::Special::kNone && format->is_signed;
-  if (!fits || x->shape().size() != 2 || scales->shape().size() != 2) return false;
-  // Of the least number that is not 0.
-  const int power = 1 - format->bias - format->mantissa_bits;
-  if (std::ldexp(value_of_code(*format, static_cast<uint8_t>(format->greatest())), -power) > 127) return false;
-  std::vector<int8_t> integers;
-  for (const double number : x->to_doubles()) integers.push_back(static_cast<int8_t>(std::ldexp(number, -power)));
-  std::vector<float> factors;
-  for (const double scale : scales->to_doubles()) {
-    factors.push_back(static_cast<float>(std::ldexp(scale, power)));
-    if (static_cast<double>(factors.back()) != std::ldexp(scale, power)) return false;
-  }
-  c.inputs[0] = c.constant(graph::Constant::of<int8_t>(DType::kI8, x->shape(), integers));
-  c.inputs[1] = c.constant(graph::Constant::of<float>(DType::kF32, scales->shape(), factors));
-  return true;
+  if (scales == nullptr || dtype != DType::kF32 || is_computed(c.dtype(c.input(1)))) return;
+  std::vector<float> numbers;
+  for (const double scale : scales->to_doubles()) numbers.push_back(static_cast<float>(scale));
+  c.inputs[1] = c.constant(graph::Constant::of<float>(DType::kF32, scales->shape(), std::span<const float>(numbers)));
 }
 
 struct Range {
@@ -135,7 +121,8 @@ void dequantize_linear(OpContext& c) {
     const ValueId y = c.emit("DequantizeLinear", listed(c.pass_attributes("DequantizeLinear")), c.inputs);
     return c.set_output(0, c.cast(y, dtype));
   }
-  if (takes_small_floats(c, dtype) || (dtype == scale_type && is_matrix_of_codes(c))) return pass(c);
+  if (is_matrix_of_codes(c)) decode_scales(c, dtype);
+  if (is_matrix_of_codes(c) && dtype == c.dtype(c.input(1))) return pass(c);
   const Blocks blocks = take_blocks(c);
   const ValueId x = c.input(0);
   const auto spread = [&](size_t i) {

@@ -2,10 +2,11 @@
 
     PYTHONPATH=build/release/python:tests/python python3 tests/bench/python/few_bits.py [--rows 1,4] [--threads 1,2]
 
-A chain of MatMulNBits (K = N = 4096, blocks of 32, float32 scales) whose weights do not fit the caches is run in turns
-with a loop of C that reads as many bytes, by as many threads; after them, where it is installed, ONNX Runtime, whose
-threads wait in loops and would take CPUs from the others. A line for each number of rows and threads: medians in GB/s,
-of codes and scales, and their share of what the loop reads.
+A chain of MatMulNBits (K = N = 4096, blocks of 32, float32 scales), or of what --weights says, whose weights do not fit
+the caches is run in turns with a loop of C that reads as many bytes, by as many threads; after them, where it is
+installed and has the operator, ONNX Runtime, whose threads wait in loops and would take CPUs from the others. A line
+for each number of rows and threads: medians in GB/s, of codes and scales, and their share of what the loop reads. With
+--float32 also the same chain with float32 weights, in milliseconds beside ours: for many rows.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import time
 
 import aipu
 import numpy as np
-from onnx_text import node, write_model
+from onnx_text import Raw, node, write_model
 
 READER = r"""
 #include <stddef.h>
@@ -62,21 +63,66 @@ def read_by_threads(reader, buffer, threads):
         worker.join()
 
 
-def write_chain(path, layers, size, block, bits, rows, accuracy_level=0):
+# --weights: bits; the kind of MatMulBnb4.
+FLOATS = {"float4e2m1": 4, "float8e4m3fn": 8, "float8e4m3fnuz": 8, "float8e5m2": 8}
+BNB4 = {"fp4": 0, "nf4": 1}
+
+
+class Layer:
+    """Constants, the bytes of them that are codes and scales, and the nodes of a layer."""
+
+    def __init__(self, arguments, random):
+        size, block = arguments.size, arguments.block
+        bits = FLOATS.get(arguments.weights, 4 if arguments.weights in BNB4 else arguments.bits)
+        codes = random.integers(0, 256, size * size * bits // 8, np.uint8)
+        if arguments.weights.startswith("float8"):
+            codes &= 0xBB  # neither NaN nor infinity
+        self.scales = (random.random((size, size // block), np.float32) * 0.006).astype(np.float32)
+        self.codes, self.bits, self.arguments = codes, bits, arguments
+        self.bytes = codes.nbytes + self.scales.nbytes
+
+    def add(self, k, value, result, nodes, constants):
+        size, block = self.arguments.size, self.arguments.block
+        kind, codes, scales = self.arguments.weights, f"codes{k}", f"scales{k}"
+        sizes = {"K": size, "N": size, "block_size": block}
+        if kind in FLOATS:
+            constants |= {codes: Raw(kind, (size, size), self.codes.tobytes()), scales: self.scales}
+            nodes.append(node("DequantizeLinear", [codes, scales], [f"w{k}"], axis=1, block_size=block))
+            nodes.append(node("Gemm", [value, f"w{k}"], [result], transB=1))
+        elif kind in BNB4:
+            constants |= {codes: self.codes, scales: self.scales.reshape(-1)}
+            sizes["quant_type"] = BNB4[kind]
+            nodes.append(node("MatMulBnb4", [value, codes, scales], [result], "com.microsoft", **sizes))
+        else:
+            constants |= {codes: self.codes.reshape(size, size // block, -1), scales: self.scales}
+            sizes |= {"bits": self.bits, "accuracy_level": self.arguments.accuracy_level}
+            nodes.append(node("MatMulNBits", [value, codes, scales], [result], "com.microsoft", **sizes))
+
+
+def write_chain(path, arguments, rows):
     """Returns the bytes of the codes and scales."""
     random = np.random.default_rng(1)
     nodes, constants, value, total = [], {}, "x", 0
-    for k in range(layers):
-        codes = random.integers(0, 256, (size, size // block, block * bits // 8), np.uint8)
-        scales = (random.random((size, size // block), np.float32) * 0.006).astype(np.float32)
-        constants |= {f"codes{k}": codes, f"scales{k}": scales}
-        total += codes.nbytes + scales.nbytes
-        operands = [value, f"codes{k}", f"scales{k}"]
+    for k in range(arguments.layers):
+        layer = Layer(arguments, random)
+        layer.add(k, value, f"y{k}", nodes, constants)
+        total += layer.bytes
         value = f"y{k}"
-        sizes = {"K": size, "N": size, "bits": bits, "block_size": block, "accuracy_level": accuracy_level}
-        nodes.append(node("MatMulNBits", operands, [value], "com.microsoft", **sizes))
-    write_model(path, nodes, [("x", "float32", [rows, size])], [(value, "float32", [rows, size])], constants)
+    shape = [rows, arguments.size]
+    write_model(path, nodes, [("x", "float32", shape)], [(value, "float32", shape)], constants, opset=23)
     return total
+
+
+def write_dense_chain(path, arguments, rows):
+    """The same with float32 weights, of two layers that all others share: many rows do not wait for memory."""
+    random = np.random.default_rng(1)
+    size, value, nodes = arguments.size, "x", []
+    constants = {f"w{k}": random.standard_normal((size, size), np.float32) * np.float32(0.01) for k in range(2)}
+    for k in range(arguments.layers):
+        nodes.append(node("MatMul", [value, f"w{k % 2}"], [f"y{k}"]))
+        value = f"y{k}"
+    shape = [rows, size]
+    write_model(path, nodes, [("x", "float32", shape)], [(value, "float32", shape)], constants)
 
 
 def ort_session(path, threads):
@@ -86,7 +132,13 @@ def ort_session(path, threads):
         return None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    options.log_severity_level = 4
+    try:
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        if "NOT_IMPLEMENTED" in str(error) or "not supported" in str(error) or "INVALID_GRAPH" in str(error):
+            return None
+        raise
 
 
 def seconds(turns, count, choose):
@@ -109,6 +161,8 @@ def main():
     parser.add_argument("--size", type=int, default=4096)
     parser.add_argument("--block", type=int, default=32)
     parser.add_argument("--bits", type=int, default=4)
+    parser.add_argument("--weights", default="int", choices=["int", *FLOATS, *BNB4])
+    parser.add_argument("--float32", action="store_true", help="beside the same products of float32 weights")
     parser.add_argument("--accuracy-level", type=int, default=0, help="of MatMulNBits; 4: x may have 8 bits")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--best", action="store_true", help="the best turn instead of the median, on a busy machine")
@@ -117,10 +171,13 @@ def main():
         reader = compiled_reader(folder)
         for rows in map(int, arguments.rows.split(",")):
             path = os.path.join(folder, "chain.onnx")
-            sizes = arguments.layers, arguments.size, arguments.block, arguments.bits
-            total = write_chain(path, *sizes, rows, arguments.accuracy_level)
+            total = write_chain(path, arguments, rows)
             output = os.path.join(folder, "chain.aipu.bin")
             aipu.build(path, output)
+            dense = os.path.join(folder, "dense.aipu.bin")
+            if arguments.float32:
+                write_dense_chain(path + ".dense", arguments, rows)
+                aipu.build(path + ".dense", dense)
             buffer = np.ones(total // 8, np.int64)
             x = np.random.default_rng(2).standard_normal((rows, arguments.size)).astype(np.float32)
             for threads in map(int, arguments.threads.split(",")):
@@ -130,6 +187,9 @@ def main():
                     "memory": functools.partial(read_by_threads, reader, buffer, threads),
                     "aipu": functools.partial(model.run, {"x": x}),
                 }
+                if arguments.float32:
+                    floats = aipu.load(dense, copy=True).session(threads=threads)
+                    turns["float32"] = functools.partial(floats.run, {"x": x})
                 choose = min if arguments.best else statistics.median
                 taken = seconds(turns, arguments.turns, choose)
                 other = ort_session(path, threads)
@@ -140,8 +200,11 @@ def main():
                     tolerance = 1e-3 if arguments.accuracy_level < 4 else 0.3
                     np.testing.assert_allclose(mine, theirs, atol=tolerance * np.abs(theirs).max())
                     del other, turn
-                speeds = {name: total / spent / 1e9 for name, spent in taken.items()}
+                speeds = {name: total / spent / 1e9 for name, spent in taken.items() if name != "float32"}
                 shares = [f"{name} {speed:.1f} ({speed / speeds['memory']:.0%})" for name, speed in speeds.items()]
+                if arguments.float32:
+                    ratio = taken["float32"] / taken["aipu"]
+                    shares += [f"ms {taken['aipu'] * 1e3:.2f}, float32's {taken['float32'] * 1e3:.2f} ({ratio:.2f})"]
                 print(f"rows {rows}, threads {threads}: GB/s {', '.join(shares)}", flush=True)
 
 

@@ -168,9 +168,24 @@ void matmul_bnb4(OpContext& c) {
   if (is_transposed != 1) return c.fail_unsupported("transB = 0 is not supported");
   const DType dtype = c.dtype(c.input(0));
   const int64_t count = rows * depth, blocks = (count + block - 1) / block;
+  const ValueId table = c.constant(graph::Constant::of<float>(DType::kF32, {16}, type == 0 ? kFp4 : kNf4));
+  const auto is_constant = [&](size_t i) { return c.graph().constant(c.input(i)) != nullptr; };
+  // Blocks that end with the rows: the product reads the weights as they are, but with the first one of a byte lowest.
+  if (is_constant(1) && is_constant(2) && depth % block == 0 && block % 16 == 0 && dtype_bits(dtype) <= 32 &&
+      is_floating(c.dtype(c.input(2)))) {
+    const ConstantPtr codes = shaped(c, 1, {rows, depth / block, block / 2});
+    const ConstantPtr scales = shaped(c, 2, {rows, depth / block});
+    if (!c.ok()) return;
+    std::vector<uint8_t> turned;
+    for (const std::byte byte : codes->bytes())
+      turned.push_back(static_cast<uint8_t>(std::to_integer<int>(byte) >> 4 | std::to_integer<int>(byte) << 4));
+    const auto first = std::span<const uint8_t>(turned);
+    return c.emit_output("aipu::BlockQuantizedMatMul", {{"bits", int64_t{4}}, {"block_size", block}, {"K", depth}},
+                         {c.input(0), c.constant(graph::Constant::of<uint8_t>(DType::kU8, codes->shape(), first)),
+                          c.constant(scales), ValueId(), ValueId(), table});
+  }
   const ValueId pairs = unpacked_bits(c, reshape(c, c.input(1), {(count + 1) / 2, 1}), 4);
   const ValueId codes = reshape(c, gather(c, pairs, c.int64s({1, 0}), 1), {-1});
-  const ValueId table = c.constant(graph::Constant::of<float>(DType::kF32, {16}, type == 0 ? kFp4 : kNf4));
   ValueId elements = gather(c, table, c.cast(slice(c, codes, 0, 0, count), DType::kI64));
   elements = c.emit("Pad", {}, {elements, c.int64s({0, blocks * block - count})});
   const ValueId factors = c.cast(reshape(c, c.input(2), {blocks, 1}), DType::kF32);
