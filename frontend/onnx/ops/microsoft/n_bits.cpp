@@ -50,16 +50,6 @@ ValueId per_block(OpContext& c, ValueId x, const BlockWeights& w) {
   return slice(c, unpacked_bits(c, reshape(c, x, {w.rows, bytes}), w.bits), 1, 0, w.blocks());
 }
 
-// The constant with another shape.
-ConstantPtr shaped(OpContext& c, ValueId value, std::vector<int64_t> shape) {
-  const ConstantPtr& given = c.graph().value(value).constant;
-  ConstantPtr result = graph::Constant::borrow(given->dtype(), std::move(shape), given->bytes(), given);
-  if (result == nullptr || result->element_count() != given->element_count())
-    c.fail_invalid(str_cat("operand '", c.graph().value(value).name, "' of the type ", given->type().text(),
-                           " does not fit N, K and block_size"));
-  return result;
-}
-
 // What per_block() gives of constant zero points, as a constant.
 ConstantPtr constant_zeros(OpContext& c, const BlockWeights& w) {
   if (c.dtype(w.zeros) != DType::kU8) return shaped(c, w.zeros, {w.rows, w.blocks()});

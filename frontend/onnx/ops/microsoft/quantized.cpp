@@ -128,6 +128,15 @@ ConstantPtr unpacked_constant(std::span<const std::byte> packed, int64_t bits, i
   return graph::Constant::of<uint8_t>(DType::kU8, {rows, columns}, std::span<const uint8_t>(codes));
 }
 
+ConstantPtr shaped(OpContext& c, ValueId value, std::vector<int64_t> shape) {
+  const ConstantPtr& given = c.graph().value(value).constant;
+  ConstantPtr result = graph::Constant::borrow(given->dtype(), std::move(shape), given->bytes(), given);
+  if (result == nullptr || result->element_count() != given->element_count())
+    c.fail_invalid(str_cat("operand '", c.graph().value(value).name, "' of the type ", given->type().text(),
+                           " does not fit N, K and block_size"));
+  return result;
+}
+
 namespace {
 
 // What the codes of bitsandbytes' types stand for.
@@ -173,8 +182,8 @@ void matmul_bnb4(OpContext& c) {
   // Blocks that end with the rows: the product reads the weights as they are, but with the first one of a byte lowest.
   if (is_constant(1) && is_constant(2) && depth % block == 0 && block % 16 == 0 && dtype_bits(dtype) <= 32 &&
       is_floating(c.dtype(c.input(2)))) {
-    const ConstantPtr codes = shaped(c, 1, {rows, depth / block, block / 2});
-    const ConstantPtr scales = shaped(c, 2, {rows, depth / block});
+    const ConstantPtr codes = shaped(c, c.input(1), {rows, depth / block, block / 2});
+    const ConstantPtr scales = shaped(c, c.input(2), {rows, depth / block});
     if (!c.ok()) return;
     std::vector<uint8_t> turned;
     for (const std::byte byte : codes->bytes())

@@ -22,5 +22,7 @@ ValueId quantized(OpContext& c, ValueId x, ValueId scale, ValueId zero, DType ty
 ValueId unpacked_bits(OpContext& c, ValueId packed, int64_t bits);
 // The same of rows that begin with a byte, as a constant: uint8 [rows, columns].
 ConstantPtr unpacked_constant(std::span<const std::byte> packed, int64_t bits, int64_t rows, int64_t columns);
+// The constant with another shape, which it must have the elements for.
+ConstantPtr shaped(OpContext& c, ValueId value, std::vector<int64_t> shape);
 
 }  // namespace aipu::frontend::microsoft
