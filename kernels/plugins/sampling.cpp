@@ -60,7 +60,12 @@ class SamplingPlugin final : public SingleOpPlugin {
     const DType accumulator = accumulator_dtype(x);
     dsl::TemplateParams params;
     params.set("X", x).set("ACC", accumulator).set("POS", position).set("VL", std::max(2, context.lanes(accumulator)));
-    params.set("GRID", position).set("INDEX", DType::kI64).set("D", 1).set("TAPS", 1).set("dim_types", scalar_types(1));
+    params.set("PL", std::max(2, context.lanes(position)))
+        .set("GRID", position)
+        .set("INDEX", DType::kI64)
+        .set("D", 1)
+        .set("TAPS", 1)
+        .set("dim_types", scalar_types(1));
     params.set("MODE", "avg")
         .set("PADDING", "zeros")
         .set("ALIGN", false)
@@ -89,6 +94,13 @@ class SamplingPlugin final : public SingleOpPlugin {
     if (mode == "nearest") {
       const DType raw = raw_dtype(x.dtype);
       params.set("X", raw).set("ACC", raw).set("VL", std::max(2, context.lanes(raw)));
+    }
+    // Of few channels registers are as narrow as they may be, but not less than the shortest ones.
+    if (const auto channels = x.shape.back().constant()) {
+      const DType element = mode == "nearest" ? raw_dtype(x.dtype) : accumulator_dtype(x.dtype);
+      int64_t lanes = std::max<int64_t>(2, 16 / static_cast<int64_t>(dtype_bytes(element)));
+      while (lanes < *channels && lanes < context.lanes(element)) lanes *= 2;
+      params.set("VL", std::min<int64_t>(lanes, std::max(2, context.lanes(element))));
     }
     params.set("GRID", grid.dtype)
         .set("D", static_cast<int64_t>(spatial))

@@ -34,22 +34,72 @@ def image_at(index, images):
     return S.i32(image)
 
 
+# Of GridSample as many positions are computed at once as a register holds.
+def positions(value):
+    return S.cast(value, f"{POS}x{PL}")
+
+
+def all_limited(p, low, high):
+    """limited() of a vector."""
+    p = S.vsel(p, low, p > low)
+    return S.vsel(p, high, p < high)
+
+
+def all_clamped(index, extent):
+    return S.max(S.min(index, S.vbcast(extent - 1, lanes=PL)), 0)
+
+
 def reflected(p, low, high):
     """p mirrored at low and at high until it lies between them."""
     span = high - low
-    span = span if span > real(0) else real(1)
+    span = S.vsel(span, positions(1), span > positions(0))
     beyond = S.abs(p - low)
     turns = S.floor(beyond / span)
     rest = beyond - turns * span
-    return low + rest if S.i32(turns) % 2 == 0 else high - rest
+    return S.vsel(low + rest, high - rest, (S.cast(turns, f"int32x{PL}") & 1) == 0)
 
 
 def cubic_weight(distance):
     """The Keys kernel with a = -0.75."""
     d = S.abs(distance)
-    near = (real(1.25) * d - real(2.25)) * d * d + real(1)
-    far = ((real(-0.75) * d + real(3.75)) * d - real(6)) * d + real(3)
-    return near if d <= real(1) else (far if d < real(2) else real(0))
+    near = (positions(1.25) * d - positions(2.25)) * d * d + positions(1)
+    far = ((positions(-0.75) * d + positions(3.75)) * d - positions(6)) * d + positions(3)
+    return S.vsel(near, S.vsel(far, positions(0), d < positions(2)), d <= positions(1))
+
+
+@S.macro
+def grid_axis(p, extent, lines, parts, d):
+    """Lines and weights of the taps along axis d, at the coordinates p."""
+    size = S.vbcast(S.cast(extent, POS), lanes=PL)
+    low = positions(0) if ALIGN else positions(-0.5)
+    high = size - positions(1) if ALIGN else size - positions(0.5)
+    p = p + positions(1)
+    p = p / positions(2) * (size - positions(1)) if ALIGN else (p * size - positions(1)) / positions(2)
+    if MODE == "nearest":
+        p = S.rint(p)
+    p = all_limited(p, positions(-1e7), positions(1e7))
+    # Of a cubic curve the pixels behind the border count, each as that at the border.
+    if PADDING == "border" and TAPS != 4:
+        outside = (p < low) | (p > high)
+        p = S.vsel(all_limited(p, positions(0), size - positions(1)), p, outside)
+    if PADDING == "reflection":
+        outside = (p < low) | (p > high)
+        p = S.vsel(reflected(p, low, high), p, outside)
+    p = all_limited(p, positions(-4), size + positions(4))
+    base = S.floor(p)
+    for t in S.unroll(TAPS):
+        index = S.cast(base, f"int32x{PL}") + (t - (1 if TAPS == 4 else 0))
+        weight = positions(1)
+        if TAPS == 2:
+            weight = p - base if t == 1 else positions(1) - (p - base)
+        if TAPS == 4:
+            weight = cubic_weight(p - S.cast(index, POS))
+        if PADDING == "zeros":
+            weight = S.vsel(weight, positions(0), (index >= 0) & (index < S.vbcast(extent, lanes=PL)))
+        if PADDING == "reflection":
+            index = S.cast(S.rint(reflected(S.cast(index, POS), low, high)), f"int32x{PL}")
+        lines[d * TAPS + t] = all_clamped(index, extent)
+        parts[d * TAPS + t] = weight
 
 
 @S.prim_func
@@ -64,66 +114,44 @@ def grid_sample(
     extents: dim_types,
 ):
     """D spatial axes, TAPS positions along each. grid is [batch, points, D]: coordinates from the last axis to the
-    first, -1 to 1 across the image.
+    first, -1 to 1 across the image. VL channels at a time.
     """
     units = batch * points
-    first, last = own_share(units)
-    lines = S.alloc_buffer((D * TAPS,), "i32")
-    parts = S.alloc_buffer((D * TAPS,), POS)
-    offsets = S.alloc_buffer((TAPS**D,), "i32")
-    weights = S.alloc_buffer((TAPS**D,), POS)
-    for unit in range(first, last):
+    unit, last = own_share(units)
+    offsets = S.alloc((TAPS**D * PL,), "int32", scope="lsram")
+    weights = S.alloc((TAPS**D * PL,), POS, scope="lsram")
+    lines = S.alloc_buffer((D * TAPS,), f"int32x{PL}")
+    parts = S.alloc_buffer((D * TAPS,), f"{POS}x{PL}")
+    while unit < last:
+        number = unit // points
+        count = S.min(S.min(last, (number + 1) * points) - unit, PL)
         for d in S.unroll(D):
-            size = S.cast(extents[d], POS)
-            low = real(0) if ALIGN else real(-0.5)
-            high = size - real(1) if ALIGN else size - real(0.5)
-            p = S.cast(grid[unit * D + (D - 1 - d)], POS) + real(1)
-            p = p / real(2) * (size - real(1)) if ALIGN else (p * size - real(1)) / real(2)
-            if MODE == "nearest":
-                p = S.rint(p)
-            p = limited(p, real(-1e7), real(1e7))
-            if p < low or p > high:
-                # Of a cubic curve the pixels behind the border count, each as that at the border.
-                if PADDING == "border" and TAPS != 4:
-                    p = limited(p, real(0), size - real(1))
-                if PADDING == "reflection":
-                    p = reflected(p, low, high)
-            p = limited(p, real(-4), size + real(4))
-            base = S.floor(p)
-            for t in S.unroll(TAPS):
-                index = S.i32(base) + (t - (1 if TAPS == 4 else 0))
-                weight = real(1)
-                if TAPS == 2:
-                    weight = p - base if t == 1 else real(1) - (p - base)
-                if TAPS == 4:
-                    weight = cubic_weight(p - S.cast(index, POS))
-                if PADDING == "zeros":
-                    weight = weight if index >= 0 and index < extents[d] else real(0)
-                if PADDING == "reflection":
-                    index = S.i32(S.rint(reflected(S.cast(index, POS), low, high)))
-                lines[d * TAPS + t] = clamped(index, extents[d])
-                parts[d * TAPS + t] = weight
+            given = S.vload(grid + (unit * D + (D - 1 - d)), mask=S.tail_mask(count, PL), lanes=PL, stride=D)
+            grid_axis(S.cast(given, POS), extents[d], lines, parts, d)
         for k in S.unroll(TAPS**D):
-            offset = S.i32(0)
-            weight = real(1)
-            for d in S.unroll(D):
-                offset = offset * extents[d] + lines[d * TAPS + k // TAPS ** (D - 1 - d) % TAPS]
+            offset = lines[k // TAPS ** (D - 1) % TAPS]
+            weight = parts[k // TAPS ** (D - 1) % TAPS]
+            for d in S.unroll(1, D):
+                offset = offset * S.vbcast(extents[d], lanes=PL) + lines[d * TAPS + k // TAPS ** (D - 1 - d) % TAPS]
                 weight = weight * parts[d * TAPS + k // TAPS ** (D - 1 - d) % TAPS]
-            offsets[k] = offset * channels
-            weights[k] = weight
-        source = x + unit // points * image * channels
-        for c in range(0, channels, VL):
-            lane_mask = S.tail_mask(S.min(channels - c, VL), VL)
-            value = S.cast(0, f"{ACC}x{VL}")
-            for k in S.unroll(TAPS**D):
-                # What lies outside of the image does not count, not even as zero times infinity.
-                if weights[k] != real(0):
-                    pixel = S.cast(S.vload(source + (offsets[k] + c), lanes=VL, mask=lane_mask), ACC)
-                    if MODE == "nearest":
-                        value = pixel
-                    else:
-                        value = value + pixel * S.vbcast(S.cast(weights[k], ACC), lanes=VL)
-            S.vstore(S.cast(value, X), out + (unit * channels + c), mask=lane_mask)
+            S.vstore(offset * S.vbcast(channels, lanes=PL), offsets + k * PL)
+            S.vstore(weight, weights + k * PL)
+        source = x + number * image * channels
+        for i in range(count):
+            for c in range(0, channels, VL):
+                lane_mask = S.tail_mask(S.min(channels - c, VL), VL)
+                value = S.cast(0, f"{ACC}x{VL}")
+                for k in S.unroll(TAPS**D):
+                    weight = weights[k * PL + i]
+                    # What lies outside of the image does not count, not even as zero times infinity.
+                    if weight != real(0):
+                        pixel = S.vload(source + (offsets[k * PL + i] + c), lanes=VL, mask=lane_mask)
+                        if MODE == "nearest":
+                            value = S.cast(pixel, ACC)
+                        else:
+                            value = value + S.cast(pixel, ACC) * S.vbcast(S.cast(weight, ACC), lanes=VL)
+                S.vstore(S.cast(value, X), out + ((unit + i) * channels + c), mask=lane_mask)
+        unit = unit + count
 
 
 def bilinear_taps(y, x, height, width, channels, offsets, weights):
