@@ -94,8 +94,20 @@ class BoundedValues {
   bool hides_zeros_ = true;  // sums end as integers: nobody sees the sign of a zero
 };
 
-Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed, bool numbers_in_source,
-                             bool seed_converts) {
+// The function of templates/pieces.py that computes the node's op; "": there is none.
+std::string_view function_in_pieces(const Graph& graph, const Node& node) {
+  if ((node.op != "Gelu" && node.op != "Swish") || graph.type(node.inputs[0]).dtype != DType::kF32) return {};
+  if (node.op == "Gelu") return node.attributes.s_or("approximate", "none") == "none" ? "gelu_in_pieces" : "";
+  return node.attributes.f_or("alpha", 1) == 1 ? "silu_in_pieces" : "";
+}
+
+struct Fashion {
+  bool numbers_in_source = false, seed_converts = false, in_pieces = false;
+};
+
+Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed,
+                             const Fashion& fashion) {
+  const auto [numbers_in_source, seed_converts, in_pieces] = fashion;
   FusedExpression fused;
   BoundedValues bounded(graph, nodes, seed_converts ? seed : ValueId());
   std::map<ValueId, Expression> names;
@@ -147,6 +159,14 @@ Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& node
       function.statements.push_back({name, std::move(value)});
       continue;
     }
+    if (const std::string_view pieces = in_pieces ? function_in_pieces(graph, node) : ""; !pieces.empty()) {
+      fused.functions.functions.try_emplace(std::string(pieces), built_in_file_function("pieces.py", pieces));
+      function.statements.push_back({name, Expression::call_own(pieces, std::move(operands))});
+      fused.looks_up = true;
+      bounded.add(node);
+      ++serial;
+      continue;
+    }
     const Row* row = row_of(node);
     if (row == nullptr) return internal_error(fmt::format("no elementwise row for {}", node.op));
     Writer writer(graph, node, std::move(operands), numbers_in_source ? nullptr : &fused);
@@ -176,13 +196,13 @@ Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& node
 }  // namespace
 
 Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed,
-                                        bool numbers_in_source) {
-  return fuse(graph, nodes, seed, numbers_in_source, false);
+                                        bool numbers_in_source, bool in_pieces) {
+  return fuse(graph, nodes, seed, {.numbers_in_source = numbers_in_source, .in_pieces = in_pieces});
 }
 
 Result<FusedExpression> fuse_bounded_expression(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed,
                                                 bool numbers_in_source) {
-  return fuse(graph, nodes, seed, numbers_in_source, true);
+  return fuse(graph, nodes, seed, {.numbers_in_source = numbers_in_source, .seed_converts = true});
 }
 
 bool elementwise_reports(const Graph& graph, NodeId node) {

@@ -38,6 +38,7 @@ struct FusedExpression {
   graph::ValueId result;
   ExpressionFunction function;  // of x; uses VL from the template
   UserFunctions functions;      // names that it uses, for the template that takes it
+  bool looks_up = false;        // with functions in pieces: best in a loop that keeps their tables in registers
   // What it may report, by S.report_fault(FAULTS[i], ...). If it may, it has a parameter `active`, the mask of the
   // lanes that count, or None.
   std::vector<Fault> faults;
@@ -45,9 +46,11 @@ struct FusedExpression {
 
 // The function of `nodes` (topological order). Where `seed` is valid, that value is a parameter `v` before `x` instead
 // of an operand: the form that a template's epilogue takes.
-// With `numbers_in_source` all constants of one element are there.
+// With `numbers_in_source` all constants of one element are there. With `in_pieces` functions that there are
+// polynomials of pieces for are such (templates/pieces.py).
 Result<FusedExpression> fuse_expression(const graph::Graph& graph, const std::vector<graph::NodeId>& nodes,
-                                        graph::ValueId seed = {}, bool numbers_in_source = false);
+                                        graph::ValueId seed = {}, bool numbers_in_source = false,
+                                        bool in_pieces = false);
 
 // Whether the node's expression has faults.
 bool elementwise_reports(const graph::Graph& graph, graph::NodeId node);

@@ -100,16 +100,16 @@ namespace {
 constexpr size_t kMostNumbersInSource = 8;
 
 Result<FusedExpression> epilogue_expression(SetupContext& context, const std::vector<NodeId>& nodes, ValueId seed,
-                                            bool is_bounded) {
+                                            bool is_bounded, bool in_pieces) {
   // A target whose instructions are counted is an NPU: its conversions round and saturate.
   const bool is_npu = context.target().costs.has_value();
   const bool bounded = is_npu && is_bounded;
   const auto fuse = [&](bool in_source) {
     return bounded ? fuse_bounded_expression(context.graph(), nodes, seed, in_source)
-                   : fuse_expression(context.graph(), nodes, seed, in_source);
+                   : fuse_expression(context.graph(), nodes, seed, in_source, in_pieces);
   };
   AIPU_ASSIGN_OR_RETURN(FusedExpression any, fuse(false));
-  if (any.numbers.empty() || (any.function.is_long() && !is_npu)) return any;
+  if (any.numbers.empty() || ((any.function.is_long() || any.looks_up) && !is_npu)) return any;
   AIPU_ASSIGN_OR_RETURN(FusedExpression one, fuse(true));
   return context.is_among_first(any.function.source("compute"), one.function.source("compute"), kMostNumbersInSource)
              ? std::move(one)
@@ -141,13 +141,19 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
   ExpressionFunction function{{"v", "x"}, {}, v};
   bool is_long = false;
   std::optional<QuantizedFunction> quantized;
+  // Of whole vectors only: for others the instruction has not got enough lanes.
+  const auto lanes = params->values().find("VL");
+  const bool in_pieces =
+      QuantizedFunction::pays_on(context.target()) && accumulator == DType::kF32 &&
+      (lanes == params->values().end() || std::get<int64_t>(lanes->second.value) == context.lanes(DType::kF32));
   if (QuantizedFunction::pays_on(context.target()) && arithmetic.is_bounded)
     quantized = fit_quantized_function(graph, nodes, anchor_output);
   const std::vector<NodeId> computed(
       nodes.begin(), quantized ? nodes.begin() + static_cast<ptrdiff_t>(quantized->first) : nodes.end());
   if (!computed.empty()) {
     AIPU_ASSIGN_OR_RETURN(FusedExpression fused,
-                          epilogue_expression(context, computed, anchor_output, arithmetic.is_bounded));
+                          epilogue_expression(context, computed, anchor_output, arithmetic.is_bounded, in_pieces));
+    is_long = fused.looks_up;
     epilogue.extras = fused.operands;
     numbers = std::move(fused.numbers);
     epilogue.result = fused.result;

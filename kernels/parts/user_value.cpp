@@ -4,8 +4,12 @@
 #include <fmt/ranges.h>
 
 #include "kernels/parts/strided_map.h"
+#include "runtime/base/embedded_file.h"
 
 namespace aipu::kernels {
+
+std::span<const EmbeddedFile> embedded_templates();
+
 namespace {
 
 Expression argument_of(const graph::ValueFunction::Argument& argument, const std::vector<Expression>& operands,
@@ -28,6 +32,13 @@ Expression argument_of(const graph::ValueFunction::Argument& argument, const std
 void UserFunctions::bind(dsl::TemplateParams* params) const {
   for (const auto& [name, function] : functions) params->set_function(name, function);
   for (const auto& [name, value] : constants) params->set(name, value);
+}
+
+dsl::FileFunction built_in_file_function(std::string_view file, std::string_view name) {
+  dsl::FileFunction function{std::string(file), "", std::string(name), {}, {"VL"}};
+  for (const EmbeddedFile& embedded : embedded_templates())
+    if (embedded.name == file) function.text = std::string(embedded.text);
+  return function;
 }
 
 const graph::ValueRule* user_value(const graph::Graph& graph, const graph::Node& node) {

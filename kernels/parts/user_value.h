@@ -19,6 +19,9 @@ struct UserFunctions {
   void bind(dsl::TemplateParams* params) const;
 };
 
+// A function of one of our templates, whose vectors have the lanes of the template that takes it.
+dsl::FileFunction built_in_file_function(std::string_view file, std::string_view name);
+
 // The function that computes the node's op, if it is of that kind.
 const graph::ValueRule* user_value(const graph::Graph& graph, const graph::Node& node);
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "kernels/parts/elementwise_expression.h"
+#include "kernels/parts/quantized_function.h"
 #include "kernels/parts/strided_map.h"
 #include "kernels/plugins/plugin_list.h"
 
@@ -45,7 +46,8 @@ class ElementwisePlugin final : public OpPlugin {
 
   Status setup(SetupContext& context) const override {
     const Graph& graph = context.graph();
-    AIPU_ASSIGN_OR_RETURN(FusedExpression fused, fuse_expression(graph, context.group().nodes));
+    const bool in_pieces = QuantizedFunction::pays_on(context.target());
+    AIPU_ASSIGN_OR_RETURN(FusedExpression fused, fuse_expression(graph, context.group().nodes, {}, false, in_pieces));
     const graph::TensorType& result = graph.type(fused.result);
     StridedMap map;
     map.dims = result.shape;
