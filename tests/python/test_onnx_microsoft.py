@@ -102,6 +102,8 @@ def test_products(tmp_path, random, family):
     y = 2 * m @ n + c
     leaky = {"activation": "LeakyRelu", "activation_alpha": 0.25}
     family.add("FusedGemm", [m, n, c], np.where(y < 0, 0.25 * y, y).astype(F32), alpha=2.0, **leaky)
+    column = floats(random, 3, 1)
+    family.add("FusedGemm", [m, n, column], np.maximum(m @ n + 2 * column, 0), beta=2.0, activation="Relu")
     x, w, z = floats(random, 1, 2, 4, 4), floats(random, 3, 2, 1, 1), floats(random, 1, 3, 4, 4)
     y = np.einsum("bchw,oc->bohw", x, w[:, :, 0, 0])
     family.add("FusedConv", [x, w, None, z], np.maximum(y + z, 0), constants=[1], activation="Relu")

@@ -51,25 +51,29 @@ bool adds_addend(OpContext& c) {
 
 }  // namespace
 
-// Any other C is added by itself.
-void gemm(OpContext& c) {
-  c.ignore("broadcast");  // before opset 7: C is broadcast only then, and otherwise has the full shape
-  const ValueId addend = c.input(2);
-  if (!c.ok() || !addend.valid() || adds_addend(c)) return pass(c);
+ValueId product_and_addend(OpContext& c) {
   c.expect_inputs(2, 3);
+  if (!c.ok()) return {};
+  const ValueId addend = c.input(2);
+  if (!addend.valid() || adds_addend(c)) return c.emit("Gemm", listed(c.pass_attributes("Gemm")), c.inputs);
   const double beta = c.take_float("beta", 1);
   const ValueId product = c.emit("Gemm", listed(c.pass_attributes("Gemm")), {c.input(0), c.input(1)});
-  if (!c.ok()) return;
-  if (is_integer(c.dtype(product)) && beta != std::floor(beta))
-    return c.fail_unsupported("a fractional beta on an integer matrix is not supported");
+  if (c.ok() && is_integer(c.dtype(product)) && beta != std::floor(beta))
+    c.fail_unsupported("a fractional beta on an integer matrix is not supported");
   const ValueId sum = beta == 0 ? product : add(c, product, scaled(c, addend, beta));
-  if (!c.ok()) return;
-  const Shape &found = c.type(sum).shape, &wanted = c.type(product).shape;
+  if (!c.ok()) return {};
+  const Shape found = c.type(sum).shape, wanted = c.type(product).shape;
   const bool is_known = graph::is_static(found) && graph::is_static(wanted);
   if (found.size() != wanted.size() || (is_known && found != wanted))
-    return c.fail_invalid(str_cat("C ", c.type(addend).text(), " does not broadcast to ", c.type(product).text()));
+    c.fail_invalid(str_cat("C ", c.type(addend).text(), " does not broadcast to ", c.type(product).text()));
   // Symbols may turn out to be what the sum took them for; if not, that is an error of the run.
-  c.set_output(0, found == wanted ? sum : c.emit("Reshape", {{"shape", wanted}}, {sum}));
+  return found == wanted ? sum : c.emit("Reshape", {{"shape", wanted}}, {sum});
+}
+
+void gemm(OpContext& c) {
+  c.ignore("broadcast");  // before opset 7: C is broadcast only then, and otherwise has the full shape
+  if (!c.ok() || !c.has_input(2) || adds_addend(c)) return pass(c);
+  c.set_output(0, product_and_addend(c));
 }
 
 }  // namespace aipu::frontend

@@ -25,6 +25,8 @@ void celu(OpContext& c);
 // constant.cpp
 void constant(OpContext& c);
 void gemm(OpContext& c);
+// What the node's operands and attributes give as those of a Gemm; a C that its kernels cannot add is added by itself.
+ValueId product_and_addend(OpContext& c);
 
 // softmax.cpp
 void softmax_before_13(OpContext& c);

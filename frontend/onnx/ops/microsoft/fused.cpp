@@ -1,5 +1,6 @@
 // Products and convolutions with a transposition in front or an activation behind, as optimisers fuse them.
 #include "frontend/onnx/ops/compose.h"
+#include "frontend/onnx/ops/converters.h"
 #include "frontend/onnx/ops/microsoft/converters.h"
 
 namespace aipu::frontend::microsoft {
@@ -93,13 +94,7 @@ void fused_gemm(OpContext& c) {
   c.expect_inputs(2, 3);
   const std::string activation = c.take_string("activation", "");
   const auto numbers = take_activation_numbers(c);
-  if (!c.ok()) return;
-  const double alpha = c.take_float("alpha", 1);
-  const double beta = c.take_float("beta", 1);
-  const int64_t transposes_a = c.take_int("transA", 0);
-  const int64_t transposes_b = c.take_int("transB", 0);
-  const ValueId y =
-      c.emit("Gemm", {{"alpha", alpha}, {"beta", beta}, {"transA", transposes_a}, {"transB", transposes_b}}, c.inputs);
+  const ValueId y = product_and_addend(c);
   c.set_output(0, activated(c, activation, numbers, y));
 }
 
