@@ -245,10 +245,7 @@ bool stays_number(const Graph& graph, const Node& node, const std::set<ValueId>&
 
 }  // namespace
 
-bool QuantizedFunction::pays_on(const tir::Target& target) {
-  const auto& features = target.cpu_features;
-  return target.vector_bits == 512 && std::find(features.begin(), features.end(), "avx512f") != features.end();
-}
+bool QuantizedFunction::pays_on(const tir::Target& target) { return target.float_table >= kPieces; }
 
 std::optional<QuantizedFunction> fit_quantized_function(const Graph& graph, const std::vector<NodeId>& nodes,
                                                         ValueId seed) {

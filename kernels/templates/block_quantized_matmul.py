@@ -19,18 +19,17 @@ Parameters bound by kernels/plugins/block_quantized.cpp:
   DIGITS       few rows are multiplied by dot products of bytes (S.vqdpa of unsigned and signed ones), of so many for
                each number of x; 0: they are multiplied as floats
 
-The codes are packed in panels [N / (PANEL_VECTORS * VL)][K / codes in a word][PANEL_VECTORS * VL] of words,
-whose lowest
-bits are the code that comes first; scales and zero points in panels [..][K / BLOCK][PANEL_VECTORS * VL].
-All are filled up with zeros to whole panels and blocks.
+The codes are packed in panels [N / (PANEL_VECTORS * VL)][K / codes in a word][PANEL_VECTORS * VL] of words, the
+lowest bits of which are the code that comes first; scales and zero points in panels [..][K / BLOCK][PANEL_VECTORS *
+VL]. All are filled up with zeros to whole panels and blocks.
 
 Few rows are a matter of reading the codes. A code becomes a number where it stands in its word: masked and converted it
 is the code times a power of two, which x was divided by (rows are copied first: with what is missing of the last block,
 as zeros, and with the sums that the zero point of each block is multiplied by). So a vector of codes costs a mask, a
 conversion and a multiply-add per row; scales and zero points once per block. A register of bytes of a table takes one
 instruction more than the masks, of float32 one per vector; halves take a shift, a mask and a conversion.
-Rows of numbers so large that products by
-codes may overflow, or infinite, are computed again with weights (careful_tile).
+Rows of numbers so large that products by codes may overflow, or infinite, are computed again with weights
+(careful_tile).
 
 With DIGITS the numbers of a block of x become integers of 24 bits, x = unit * (high * 2^16 + middle * 2^8 + low) with
 signed bytes: unit is a power of two, and the greatest number has at least 23 bits, so that what is cut off is at most
@@ -676,9 +675,8 @@ def block_quantized_matmul(
     row_blocks: S.i32,
     scratch_size: S.i32,
 ):
-    """Each TEC has `scratch_size` elements of `scratch`. `factors` are VL elements, what x is multiplied by,
-    and the table
-    of 16 behind them.
+    """Each TEC has `scratch_size` elements of `scratch`. `factors` are VL elements, what x is multiplied by, and the
+    table of 16 behind them.
     """
     weights = Codes(codes, (factors + VL).as_ptr(TABLE))
     own = scratch + S.i64(S.get_local_id()) * scratch_size
