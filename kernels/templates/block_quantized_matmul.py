@@ -92,9 +92,7 @@ def bytes_of(words, table):
     low = words & BYTE_MASK
     if not BYTES_OF_TABLE:
         return low
-    return S.reinterpret(
-        S.vload_gather(table, S.reinterpret(low, f"uint8x{4 * VL}"), entries=16), f"int32x{VL}"
-    )
+    return S.reinterpret(S.vload_gather(table, S.reinterpret(low, f"uint8x{4 * VL}"), entries=16), f"int32x{VL}")
 
 
 def number_of_code(words, j, table):
@@ -484,11 +482,7 @@ def careful_tile(
 
 @S.prim_func(is_inline=False)
 def make_weights(
-    codes: Codes,
-    scale: S.ptr(SCALE, "global"),
-    zeros: zero_types,
-    blocks: S.i32,
-    out: S.ptr("fp32", "global"),
+    codes: Codes, scale: S.ptr(SCALE, "global"), zeros: zero_types, blocks: S.i32, out: S.ptr("fp32", "global")
 ):
     """NV vectors of columns as a panel of gemm.py."""
     for block in range(blocks):

@@ -454,7 +454,9 @@ def test_tables_of_bitsandbytes(tmp_path, kind, target):
                       quant_type=kind)]  # fmt: skip
         constants = {"w": codes[::2] << 4 | codes[1::2], "s": factors}
         write_model(path, nodes, [("x", "float32", ["M", depth])], [("y", "float32", ["M", 70])], constants)
-        output = aipu.build(path, tmp_path / f"{depth}.aipu.bin", target=target, dump_ir=tmp_path / str(depth))["output"]
+        output = aipu.build(path, tmp_path / f"{depth}.aipu.bin", target=target, dump_ir=tmp_path / str(depth))[
+            "output"
+        ]
         assert ("aipu::BlockQuantizedMatMul" in (tmp_path / str(depth) / "groups.txt").read_text()) == stays
         for rows in (1, 3, 8, 12):
             x = np.random.default_rng(rows).standard_normal((rows, depth)).astype(F32)

@@ -35,9 +35,7 @@ def test_branches(tmp_path, groups, identity, strides):
     nodes, constants = block(groups, identity, strides)
     path, output = tmp_path / "block.onnx", tmp_path / "block.bin"
     extents = [(9 + strides - 1) // strides, (7 + strides - 1) // strides]
-    write_model(
-        path, nodes, [("x", "float32", ["N", 8, 9, 7])], [("y", "float32", ["N", 8, *extents])], constants
-    )
+    write_model(path, nodes, [("x", "float32", ["N", 8, 9, 7])], [("y", "float32", ["N", 8, *extents])], constants)
     x = np.random.default_rng(6).standard_normal((2, 8, 9, 7)).astype(np.float32)
     found, convolutions = [], []
     for k, disabled in enumerate(([], ["merge_branches", "fold_batch_normalization"])):

@@ -1,9 +1,8 @@
-"""Attention of com.microsoft whose keys and values are written into buffers (those that past and present share, beams of
-such, windows), against ONNX Runtime and, where it has no kernel, NumPy."""
+"""Attention of com.microsoft whose keys and values are written into buffers (those that past and present share, beams
+of such, windows), against ONNX Runtime and, where it has no kernel, NumPy."""
 
 import aipu
 import numpy as np
-import pytest
 from onnx_family import softmax
 from onnx_text import node, write_model
 from other_python import python_with, run_python
@@ -105,7 +104,8 @@ def steps(capacity, window, lengths, rotary=False, bias=False, bits=0, **attribu
         kind = "PER_CHANNEL" if bits == 4 else "PER_TENSOR"
         options |= {"k_quant_type": kind, "v_quant_type": kind, "kv_cache_bit_width": bits}
     turns = [np.cos(floats(40, D // 2)), np.sin(floats(40, D // 2))] if rotary else [None, None]
-    scales = abs(floats(2, *([1, KEY_HEADS, 1, D] if bits == 4 else [1]))) * 4 / 2 ** max(bits - 1, 0) + np.float32(0.01)
+    shape = [1, KEY_HEADS, 1, D] if bits == 4 else [1]
+    scales = abs(floats(2, *shape)) * 4 / 2 ** max(bits - 1, 0) + np.float32(0.01)
     total = np.array(lengths[0][1]) * 0
     padded = any(count != rows for rows, counts in lengths for count in counts)
     model = None

@@ -63,7 +63,6 @@ def test_padding_around_attention(tmp_path, random):
     import aipu
     from onnx_text import node, write_model
 
-    s = Sentences()
     x = floats(random, 3, 4, 6)
     weights = floats(random, 6, 12)
     nodes = [

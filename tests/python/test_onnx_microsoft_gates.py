@@ -82,7 +82,9 @@ def test_dropout_between_sums(tmp_path, random, family):
 @pytest.mark.parametrize("known", [False, True])
 def test_dropout_between_sums_in_training(tmp_path, random, known):
     x, bias, residual = floats(random, 40, 50), floats(random, 50), floats(random, 40, 50)
-    nodes = [node("BiasDropout", ["x", "bias", "residual", "ratio", "training"], ["y", "mask"], "com.microsoft", seed=3)]
+    nodes = [
+        node("BiasDropout", ["x", "bias", "residual", "ratio", "training"], ["y", "mask"], "com.microsoft", seed=3)
+    ]
     inputs = {"x": x, "bias": bias, "residual": residual, "ratio": F32(0.25), "training": np.array(True)}
     declared = [(name, str(a.dtype), a.shape) for name, a in inputs.items()]
     constants = {name: inputs.pop(name) for name in ("ratio", "training")} if known else {}
@@ -144,7 +146,9 @@ def test_products_and_windows(tmp_path, random, family):
     e = np.exp(x @ w - (x @ w).max(0))
     family.add("FusedMatMulActivation", [x, w], e / e.sum(0), activation="Softmax", activation_axis=0)
     table = np.where(random.random((6, 4)) < 0.3, w[:, :4], 0)  # as a sparse initializer is read
-    family.add("SparseToDenseMatMul", [table, x], F32(0.5) * table.T @ x.T, constants=[0], transA=1, transB=1, alpha=0.5)
+    family.add(
+        "SparseToDenseMatMul", [table, x], F32(0.5) * table.T @ x.T, constants=[0], transA=1, transB=1, alpha=0.5
+    )
     image, kernel = floats(random, 2, 5, 5, 3), floats(random, 4, 3, 1, 1)
     y = image @ kernel[:, :, 0, 0].T
     family.add("NhwcConv", [image, kernel, np.ones(4, F32)], y + 1, constants=[1, 2])

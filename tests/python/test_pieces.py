@@ -34,7 +34,9 @@ def test_functions(tmp_path, op, exact, behind_product):
     constants = {"w": np.ones((1, columns), np.float32)} if behind_product else {}
     nodes.append(node(op, names, ["y"]))
     path, output = tmp_path / "m.onnx", tmp_path / "m.aipu.bin"
-    write_model(path, nodes, [("x", "float32", [len(x), 1])], [("y", "float32", [len(x), columns])], constants, opset=24)
+    write_model(
+        path, nodes, [("x", "float32", [len(x), 1])], [("y", "float32", [len(x), columns])], constants, opset=24
+    )
     aipu.build(path, output)
     found = aipu.load(output).run({"x": x})["y"]
     np.testing.assert_array_equal(aipu.load(output, backend="interp").run({"x": x})["y"], found)
