@@ -241,10 +241,10 @@ __inl V __vload_lookup(const V* p, I indices, M m) {
     const Table table = __load((const Table*)p, 0);
 #if defined(__AVX512BW__)
     if constexpr (sizeof(V) == 64) {
-      typedef __v<char, 64> B;
-      B all;
+      V all;
       asm("vbroadcasti32x4 %1, %0" : "=v"(all) : "m"(*(const Table*)p));
-      return (V)__builtin_ia32_pshufb512_mask(all, (B)indices, (B){}, (ulong)-1);
+      asm("vpshufb %1, %0, %0" : "+v"(all) : "v"(indices));
+      return all;
     }
 #endif
 #if defined(__AVX2__)
