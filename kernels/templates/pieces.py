@@ -91,7 +91,8 @@ def in_pieces(x, limit, factor, degree, coefficients):
     value = S.vload_gather(table + PIECES * degree, piece, entries=PIECES)
     for power in S.unroll(degree):
         value = S.fma(S.vload_gather(table + PIECES * (degree - 1 - power), piece, entries=PIECES), t, value)
-    return S.maximum(x, S.cast(0.0, numbers)) - value
+    # max(x, 0), but NaN of minus infinity, as infinity times a probability of 0 is.
+    return (x - S.min(x, S.cast(0.0, numbers))) - value
 
 
 def gelu_in_pieces(x):
