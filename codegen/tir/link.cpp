@@ -67,7 +67,8 @@ Result<Module> link_modules(const Module& module, std::span<const std::pair<std:
     }
     if (alone.waits()) return internal_error(str_cat("\"", own.name, "\" is for several TECs together"));
   }
-  for (const auto& [name, entry] : entries) {
+  for (const auto& entry : entries) {
+    const std::string& name = entry.first;  // clang 14 cannot capture a structured binding
     if (std::none_of(others.begin(), others.end(), [&](const PrimFuncPtr& known) { return known->name == name; }))
       return internal_error(str_cat("there is no function \"", name, "\" to be replaced"));
   }
