@@ -66,8 +66,8 @@ class Folder {
     if (!channels || *channels < 1 || *channels > kMaxChannels || weight == nullptr || !is_floating(weight->dtype()) ||
         !(graph_.type(product).shape == graph_.type(input).shape))
       return false;
-    const auto scale =
-        per_channel(factors, static_cast<size_t>(graph_.type(input).rank()), axis, static_cast<size_t>(*channels));
+    const auto scale = per_channel(graph_, factors, static_cast<size_t>(graph_.type(input).rank()), axis,
+                                   static_cast<size_t>(*channels));
     if (!scale) return false;
     const int64_t groups = node(conv).attributes.i("group");
     const ValueId scaled = graph_.add_constant(scaled_by_input(*weight, *scale, groups),
@@ -129,20 +129,6 @@ class Folder {
     return constant->to_doubles();
   }
 
-  // A constant that broadcasts as one number per channel, or one for all.
-  std::optional<std::vector<double>> per_channel(ValueId value, size_t rank, size_t axis, size_t channels) const {
-    const Constant* constant = graph_.constant(value);
-    if (constant == nullptr || constant->shape().size() > rank) return std::nullopt;
-    const std::vector<int64_t>& shape = constant->shape();
-    const size_t lead = rank - shape.size();
-    for (size_t k = 0; k < shape.size(); ++k) {
-      if (shape[k] != 1 && (lead + k != axis || shape[k] != static_cast<int64_t>(channels))) return std::nullopt;
-    }
-    std::vector<double> elements = constant->to_doubles();
-    if (elements.size() == 1) elements.assign(channels, elements[0]);
-    return elements.size() == channels ? std::optional(std::move(elements)) : std::nullopt;
-  }
-
   std::optional<Affine> affine_of(NodeId id, ValueId input, size_t channels) const {
     const Node& n = node(id);
     Affine result{std::vector<double>(channels, 1.0), std::vector<double>(channels, 0.0), false, false};
@@ -164,7 +150,7 @@ class Folder {
     if (!(graph_.type(n.outputs[0]).shape == graph_.type(input).shape)) return std::nullopt;
     const ValueId other = n.inputs[0] == input ? n.inputs[1] : n.inputs[0];
     const auto elements =
-        per_channel(other, static_cast<size_t>(graph_.type(input).rank()), channel_axis(input, id), channels);
+        per_channel(graph_, other, static_cast<size_t>(graph_.type(input).rank()), channel_axis(input, id), channels);
     if (!elements) return std::nullopt;
     if (n.op == "Mul" || n.op == "Div") {
       result.scales = true;

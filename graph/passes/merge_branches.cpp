@@ -134,7 +134,7 @@ class BranchMerger {
       if (!id.valid() || !used_once(graph_, value) || (node(id).op != "Mul" && node(id).op != "Add"))
         return std::nullopt;
       const size_t which = graph_.constant(node(id).inputs[0]) != nullptr ? 0 : 1;
-      const auto numbers = per_channel(node(id).inputs[which], shape(value).size(), n);
+      const auto numbers = per_channel(graph_, node(id).inputs[which], shape(value).size(), 1, n);
       const ValueId next = node(id).inputs[1 - which];
       if (!numbers || !(shape(next) == shape(value))) return std::nullopt;
       // Seen from below: what comes behind has been gathered.
@@ -145,18 +145,6 @@ class BranchMerger {
       value = next;
     }
     return result;
-  }
-
-  std::optional<std::vector<double>> per_channel(ValueId value, size_t rank, size_t count) const {
-    const Constant* constant = graph_.constant(value);
-    if (constant == nullptr || constant->shape().size() > rank) return std::nullopt;
-    const std::vector<int64_t>& extents = constant->shape();
-    for (size_t k = 0; k < extents.size(); ++k) {
-      if (extents[k] != 1 && rank - extents.size() + k != 1) return std::nullopt;
-    }
-    std::vector<double> numbers = constant->to_doubles();
-    if (numbers.size() == 1) numbers.assign(count, numbers[0]);
-    return numbers.size() == count ? std::optional(std::move(numbers)) : std::nullopt;
   }
 
   std::optional<Weights> with_scaled(NodeId conv, const Scaled& scaled) const {

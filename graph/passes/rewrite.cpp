@@ -31,6 +31,20 @@ std::optional<double> splat_of(const Graph& graph, ValueId value) {
   return first->to_doubles()[0];
 }
 
+std::optional<std::vector<double>> per_channel(const Graph& graph, ValueId value, size_t rank, size_t axis,
+                                               size_t channels) {
+  const Constant* constant = graph.constant(value);
+  if (constant == nullptr || constant->shape().size() > rank) return std::nullopt;
+  const std::vector<int64_t>& shape = constant->shape();
+  const size_t lead = rank - shape.size();
+  for (size_t k = 0; k < shape.size(); ++k) {
+    if (shape[k] != 1 && (lead + k != axis || shape[k] != static_cast<int64_t>(channels))) return std::nullopt;
+  }
+  std::vector<double> elements = constant->to_doubles();
+  if (elements.size() == 1) elements.assign(channels, elements[0]);
+  return elements.size() == channels ? std::optional(std::move(elements)) : std::nullopt;
+}
+
 Shape padded_shape(const Shape& shape, size_t rank) {
   Shape result(rank > shape.size() ? rank - shape.size() : 0, Dim(1));
   result.insert(result.end(), shape.begin(), shape.end());

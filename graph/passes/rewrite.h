@@ -19,6 +19,9 @@ NodeId producer_with_op(const Graph& graph, ValueId value, std::string_view op);
 bool used_once(const Graph& graph, ValueId value);  // by one node, and not given out
 // The value of every element, if they are all the same number (as a double, exactly).
 std::optional<double> splat_of(const Graph& graph, ValueId value);
+// A constant that broadcasts to a tensor of that rank as one number for each of the channels, or one for all.
+std::optional<std::vector<double>> per_channel(const Graph& graph, ValueId value, size_t rank, size_t axis,
+                                               size_t channels);
 // With extents of 1 put in front until the rank is `rank`.
 Shape padded_shape(const Shape& shape, size_t rank);
 
