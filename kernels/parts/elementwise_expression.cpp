@@ -94,13 +94,6 @@ class BoundedValues {
   bool hides_zeros_ = true;  // sums end as integers: nobody sees the sign of a zero
 };
 
-// The function of templates/pieces.py that computes the node's op; "": there is none.
-std::string_view function_in_pieces(const Graph& graph, const Node& node) {
-  if ((node.op != "Gelu" && node.op != "Swish") || graph.type(node.inputs[0]).dtype != DType::kF32) return {};
-  if (node.op == "Gelu") return node.attributes.s_or("approximate", "none") == "none" ? "gelu_in_pieces" : "";
-  return node.attributes.f_or("alpha", 1) == 1 ? "silu_in_pieces" : "";
-}
-
 struct Fashion {
   bool numbers_in_source = false, seed_converts = false, in_pieces = false;
 };
@@ -159,7 +152,10 @@ Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& node
       function.statements.push_back({name, std::move(value)});
       continue;
     }
-    if (const std::string_view pieces = in_pieces ? function_in_pieces(graph, node) : ""; !pieces.empty()) {
+    const Row* row = row_of(node);
+    if (row == nullptr) return internal_error(fmt::format("no elementwise row for {}", node.op));
+    const bool may_look_up = in_pieces && row->in_pieces && graph.type(node.inputs[0]).dtype == DType::kF32;
+    if (const std::string_view pieces = may_look_up ? row->in_pieces(node) : ""; !pieces.empty()) {
       fused.functions.functions.try_emplace(std::string(pieces), built_in_file_function("pieces.py", pieces));
       function.statements.push_back({name, Expression::call_own(pieces, std::move(operands))});
       fused.looks_up = true;
@@ -167,8 +163,6 @@ Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& node
       ++serial;
       continue;
     }
-    const Row* row = row_of(node);
-    if (row == nullptr) return internal_error(fmt::format("no elementwise row for {}", node.op));
     Writer writer(graph, node, std::move(operands), numbers_in_source ? nullptr : &fused);
     writer.prefix = fmt::format("u{}", serial);
     writer.rounded = &rounded;

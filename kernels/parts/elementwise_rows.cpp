@@ -393,6 +393,12 @@ Row transcendental(Row row, Value value) {
   return row;
 }
 
+template <typename Name>
+Row with_pieces(Row row, Name name) {
+  row.in_pieces = std::move(name);
+  return row;
+}
+
 double softplus_of(double x) { return x > 40 ? x : std::log1p(std::exp(x)); }
 
 double gelu_of(const Node& node, double x) {
@@ -460,15 +466,20 @@ const std::map<std::string, Row, std::less<>>& rows() {
          return hard_sigmoid(w, slope, at_zero);
        }},
       {"Mish", transcendental(mish, [](const Node&, const Values& x) { return x[0] * std::tanh(softplus_of(x[0])); })},
-      {"Gelu", transcendental(gelu, [](const Node& n, const Values& x) { return gelu_of(n, x[0]); })},
-      {"Swish", transcendental(
-                    [](Writer& w) {
-                      return w.in(0) /
-                             (w.k(1) + call("exp", w.in(0) * w.attribute(-w.node().attributes.f_or("alpha", 1))));
-                    },
-                    [](const Node& n, const Values& x) {
-                      return x[0] / (1 + std::exp(-n.attributes.f_or("alpha", 1) * x[0]));
-                    })},
+      {"Gelu", with_pieces(transcendental(gelu, [](const Node& n, const Values& x) { return gelu_of(n, x[0]); }),
+                           [](const Node& n) {
+                             return n.attributes.s_or("approximate", "none") == "none" ? "gelu_in_pieces" : "";
+                           })},
+      {"Swish",
+       with_pieces(
+           transcendental(
+               [](Writer& w) {
+                 return w.in(0) / (w.k(1) + call("exp", w.in(0) * w.attribute(-w.node().attributes.f_or("alpha", 1))));
+               },
+               [](const Node& n, const Values& x) {
+                 return x[0] / (1 + std::exp(-n.attributes.f_or("alpha", 1) * x[0]));
+               }),
+           [](const Node& n) { return n.attributes.f_or("alpha", 1) == 1 ? "silu_in_pieces" : ""; })},
       {"Celu",
        [](Writer& w) {
          const Expression a = w.attribute("alpha");

@@ -169,6 +169,8 @@ struct Row {
   // What it gives of numbers, for those who fit a function (quantized_function.h); empty: nobody does.
   std::function<double(const Node&, const std::vector<double>&)> value;
   bool is_transcendental = false;  // takes long by itself
+  // The function of templates/pieces.py that gives the same of float32; empty, or giving "": there is none.
+  std::function<std::string_view(const Node&)> in_pieces;
 };
 
 // Null for ops that have none.
