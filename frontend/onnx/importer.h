@@ -65,12 +65,12 @@ class Importer : public SubgraphImporter {
   bool is_only_joined(const std::string& name, int64_t axis) const override;
   int64_t number_of_string(const std::string& text) override { return reader_.strings->number_of(text); }
   Result<DeclaredPorts> declared_ports(const onnx::GraphProto& proto) override;
-  std::unique_ptr<Graph> new_body(const std::string& name) override;
   Result<ImportedSubgraph> write_body(const std::string& name, const std::vector<TensorType>& formals,
                                       const BodyWriter& write) override;
   ValueId seen_within(ValueId outer) override;
 
  private:
+  std::unique_ptr<Graph> new_body(const std::string& name);
   struct Found {
     bool exists = false;
     bool poisoned = false;

@@ -81,10 +81,8 @@ class SubgraphImporter {
   virtual Result<std::vector<Item>> inline_subgraph(const onnx::GraphProto& proto,
                                                     const std::vector<Item>& arguments) = 0;
   virtual Result<DeclaredPorts> declared_ports(const onnx::GraphProto& proto) = 0;
-  // A graph for the body of a control flow node that a converter writes.
-  virtual std::unique_ptr<Graph> new_body(const std::string& name) = 0;
-  // Such a body with inputs of these types. While it is written, inline_subgraph() puts nodes into it,
-  // and seen_within() tells what values of the graph around it are there.
+  // The body of a control flow node that a converter writes, with inputs of these types. While it is written,
+  // inline_subgraph() puts nodes into it, and seen_within() tells what values of the graph around it are there.
   virtual Result<ImportedSubgraph> write_body(const std::string& name, const std::vector<TensorType>& formals,
                                               const BodyWriter& write) = 0;
   virtual ValueId seen_within(ValueId outer) = 0;
@@ -202,7 +200,6 @@ class OpContext {
   // The value with a symbol of its own for each extent that is too long an expression to be repeated by what follows.
   ValueId with_short_extents(ValueId value);
   // An empty graph, and what emits nodes of this ONNX node into it.
-  std::unique_ptr<Graph> new_body() { return subgraphs_.new_body(op_type_); }
   OpContext within(Graph& body) const { return OpContext(body, subgraphs_, op_type_, version_, origin_); }
 
  private:

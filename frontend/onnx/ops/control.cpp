@@ -272,17 +272,20 @@ void emit_control_flow(OpContext& c, std::string_view op, Attributes attributes,
   if (c.ok()) c.results.resize(wanted.size());
 }
 
-namespace {
-
-// emit_control_flow() with the outputs `names` instead of the ONNX node's; what they are.
-std::vector<ValueId> emit_parts(OpContext& c, std::string_view op, const std::vector<ValueId>& inputs,
-                                std::vector<std::string> names, std::vector<std::unique_ptr<Graph>> subgraphs) {
+std::vector<ValueId> emit_parts(OpContext& c, std::string_view op, Attributes attributes,
+                                const std::vector<ValueId>& inputs, std::vector<std::string> names,
+                                std::vector<std::unique_ptr<Graph>> subgraphs) {
+  if (!c.ok()) return {};
   const size_t results = names.size();
+  std::vector<ValueId> given = std::exchange(c.results, {});
   names.swap(c.output_names);
-  emit_control_flow(c, op, {}, inputs, results, std::move(subgraphs));
+  emit_control_flow(c, op, std::move(attributes), inputs, results, std::move(subgraphs));
   names.swap(c.output_names);
-  return c.ok() ? std::exchange(c.results, {}) : std::vector<ValueId>();
+  given.swap(c.results);
+  return c.ok() ? given : std::vector<ValueId>();
 }
+
+namespace {
 
 // Which branch is taken is known only when running: both have to give lists of the same form.
 bool fit_together(OpContext& c, const ImportedSubgraph& then_branch, const ImportedSubgraph& else_branch) {
@@ -341,7 +344,7 @@ void if_op(OpContext& c) {
   }
   std::vector<std::string> names;
   for (size_t i = 0; i < then_branch.results.size(); ++i) add_names(c, i, then_branch.results[i], &names);
-  const std::vector<ValueId> parts = emit_parts(c, "If", inputs, std::move(names), std::move(subgraphs));
+  const std::vector<ValueId> parts = emit_parts(c, "If", {}, inputs, std::move(names), std::move(subgraphs));
   auto at = parts.begin();
   for (size_t i = 0; c.ok() && i < then_branch.results.size(); ++i) c.set_output(i, taken(then_branch.results[i], &at));
 }
@@ -443,7 +446,7 @@ void loop_with_lists(OpContext& c, const std::vector<Formal>& formals, ImportedS
   }
   std::vector<std::unique_ptr<Graph>> subgraphs;
   subgraphs.push_back(std::move(body.graph));
-  const std::vector<ValueId> parts = emit_parts(c, "Loop", inputs, std::move(names), std::move(subgraphs));
+  const std::vector<ValueId> parts = emit_parts(c, "Loop", {}, inputs, std::move(names), std::move(subgraphs));
   if (!c.ok()) return;
   auto part = parts.begin();
   for (const size_t i : places) c.set_output(i, taken(body.results[1 + i], &part));

@@ -21,11 +21,7 @@ namespace {
 //   S = exp(decay) * S
 //   S = S + k (rate * (v - S^T k))^T     without the delta rule: S + k v^T
 //   y = scale * S^T q                    [batch, key heads, heads / key heads, value size]
-std::unique_ptr<Graph> linear_step(OpContext& outer, const LinearRule& rule, const std::vector<TensorType>& formals) {
-  auto body = outer.new_body();
-  OpContext c = outer.within(*body);
-  std::vector<ValueId> in;
-  for (const TensorType& type : formals) in.push_back(body->add_input(str_cat("in", in.size()), type));
+std::vector<ValueId> linear_step(OpContext& c, const LinearRule& rule, const std::vector<ValueId>& in) {
   ValueId state = in[0];
   const ValueId q = reshape(c, in[1], {0, rule.key_heads, rule.heads / rule.key_heads, -1});
   size_t next = 4;
@@ -36,14 +32,7 @@ std::unique_ptr<Graph> linear_step(OpContext& outer, const LinearRule& rule, con
     update = multiply(c, c.unsqueeze(in[next], {3}), update);
   }
   state = add(c, state, multiply(c, c.unsqueeze(in[2], {3}), update));
-  const ValueId y = scaled(c, matmul(c, q, state), rule.scale);
-  if (!c.ok()) {
-    outer.fail(c.status());
-    return nullptr;
-  }
-  body->add_output(state, "state");
-  body->add_output(y, "y");
-  return body;
+  return {state, scaled(c, matmul(c, q, state), rule.scale)};
 }
 
 }  // namespace
@@ -78,19 +67,19 @@ LinearResult recurrent_attention(OpContext& c, LinearRule rule, const LinearSequ
     type.shape.erase(type.shape.begin() + 1);
     formals.push_back(std::move(type));
   }
-  std::vector<std::unique_ptr<Graph>> bodies;
-  bodies.push_back(linear_step(c, rule, formals));
+  ImportedSubgraph body = c.write_body(
+      formals, [&](OpContext& inner, const std::vector<ValueId>& in) { return linear_step(inner, rule, in); });
   if (!c.ok()) return {};
+  std::vector<std::unique_ptr<Graph>> bodies;
+  bodies.push_back(std::move(body.graph));
   Attributes attributes;
   attributes.set("num_scan_inputs", static_cast<int64_t>(sequences.size()));
   attributes.set("scan_input_axes", std::vector<int64_t>(sequences.size(), 1));
   attributes.set("scan_output_axes", std::vector<int64_t>{1});
-  const auto names = c.output_names;
-  c.output_names = {names[0] + "/state", names[0] + "/steps"};
-  emit_control_flow(c, "Scan", std::move(attributes), inputs, 2, std::move(bodies));
-  c.output_names = names;
+  const std::string& name = c.output_names[0];
+  const std::vector<ValueId> made =
+      emit_parts(c, "Scan", std::move(attributes), inputs, {name + "/state", name + "/steps"}, std::move(bodies));
   if (!c.ok()) return {};
-  const std::vector<ValueId> made = std::exchange(c.results, {});
   return {made[0], made[1]};
 }
 

@@ -13,45 +13,32 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-struct ScanInputs {
-  std::vector<ValueId> states, sequences;
-  std::vector<ValueId> others;  // the same in each step
-};
-
-// A Scan whose body is what `write` makes of its inputs; its results.
+// A Scan along the first axis of the sequences, whose body is what `write` makes of the states and of a step's parts of
+// the sequences; its results.
 template <typename Write>
-std::vector<ValueId> scanned(OpContext& c, const ScanInputs& given, size_t results, Write write) {
+std::vector<ValueId> scanned(OpContext& c, std::vector<ValueId> states, const std::vector<ValueId>& sequences,
+                             size_t results, Write write) {
   if (!c.ok()) return std::vector<ValueId>(results);
-  const size_t states = given.states.size(), sequences = given.sequences.size();
-  auto body = c.new_body();
-  OpContext inner = c.within(*body);
-  std::vector<ValueId> inputs = given.states, formals;
-  inputs.insert(inputs.end(), given.sequences.begin(), given.sequences.end());
-  inputs.insert(inputs.end(), given.others.begin(), given.others.end());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    TensorType type = c.type(inputs[i]);
-    if (i >= states && i < states + sequences) type.shape.erase(type.shape.begin());
-    formals.push_back(body->add_input(str_cat("in", i), type));
+  std::vector<TensorType> formals;
+  for (const ValueId state : states) formals.push_back(c.type(state));
+  for (const ValueId sequence : sequences) {
+    formals.push_back(c.type(sequence));
+    formals.back().shape.erase(formals.back().shape.begin());
   }
-  body->captured_count = static_cast<int>(given.others.size());
-  const std::vector<ValueId> made = write(inner, formals);
-  if (!inner.ok()) {
-    c.fail(inner.status());
-    return std::vector<ValueId>(results);
-  }
-  for (size_t i = 0; i < results; ++i) body->add_output(made[i], str_cat("out", i));
+  ImportedSubgraph body = c.write_body(formals, write);
   Attributes attributes;
-  attributes.set("num_scan_inputs", static_cast<int64_t>(sequences));
-  attributes.set("scan_input_axes", std::vector<int64_t>(sequences, 0));
-  attributes.set("scan_output_axes", std::vector<int64_t>(results - states, 0));
+  attributes.set("num_scan_inputs", static_cast<int64_t>(sequences.size()));
+  attributes.set("scan_input_axes", std::vector<int64_t>(sequences.size(), 0));
+  attributes.set("scan_output_axes", std::vector<int64_t>(results - states.size(), 0));
+  std::vector<ValueId> inputs = std::move(states);
+  inputs.insert(inputs.end(), sequences.begin(), sequences.end());
+  inputs.insert(inputs.end(), body.captures.begin(), body.captures.end());
   std::vector<std::string> names;
   for (size_t i = 0; i < results; ++i) names.push_back(str_cat(c.output_names[0], "/scan", i));
-  names.swap(c.output_names);
   std::vector<std::unique_ptr<Graph>> bodies;
-  bodies.push_back(std::move(body));
-  emit_control_flow(c, "Scan", std::move(attributes), inputs, results, std::move(bodies));
-  names.swap(c.output_names);
-  return c.ok() ? std::exchange(c.results, {}) : std::vector<ValueId>(results);
+  bodies.push_back(std::move(body.graph));
+  const auto made = emit_parts(c, "Scan", std::move(attributes), inputs, std::move(names), std::move(bodies));
+  return c.ok() ? made : std::vector<ValueId>(results);
 }
 
 // How a cell of the least cost was reached.
@@ -84,43 +71,42 @@ void dynamic_time_warping(OpContext& c) {
   const ValueId border =
       where(c, c.emit("Equal", {}, {diagonal, zero}), c.scalar(dtype, 0), c.scalar(dtype, kInfinity));
   const ValueId blank = c.emit("Expand", {}, {c.scalar(dtype, kInfinity), c.size_of(x, 0)});
-  const auto summed =
-      scanned(c, {{blank, blank}, {costs, border}, {row}}, 3, [&](OpContext& b, const std::vector<ValueId>& in) {
-        const ValueId last = in[0], before = in[1];
-        // A gather, whose extent is that of the rows whatever is known of these.
-        const ValueId top = b.scalar(DType::kI64, 0);
-        const ValueId is_first = b.emit("Equal", {}, {in[4], top});
-        const ValueId row_above = b.emit("Max", {}, {subtract(b, in[4], b.scalar(DType::kI64, 1)), top});
-        const auto from_above = [&](ValueId values, ValueId first) {
-          return where(b, is_first, first, gather(b, values, row_above));
-        };
-        const ValueId both = from_above(before, in[3]);
-        const ValueId above = from_above(last, b.scalar(dtype, kInfinity));
-        const auto less = [&](ValueId p, ValueId q, ValueId r) {
-          return b.emit("And", {}, {b.emit("Less", {}, {p, q}), b.emit("Less", {}, {p, r})});
-        };
-        const ValueId by_both = less(both, above, last), by_row = less(above, both, last);
-        const ValueId best = where(b, by_both, both, where(b, by_row, above, last));
-        const auto code = [&](double number) { return b.scalar(DType::kI64, number); };
-        const ValueId way = where(b, by_both, code(kFromBoth), where(b, by_row, code(kFromRow), code(kFromColumn)));
-        return std::vector<ValueId>{add(b, best, in[2]), last, way};
-      });
+  const auto summed = scanned(c, {blank, blank}, {costs, border}, 3, [&](OpContext& b, const std::vector<ValueId>& in) {
+    const ValueId last = in[0], before = in[1], own_row = b.seen_within(row);
+    // A gather, whose extent is that of the rows whatever is known of these.
+    const ValueId top = b.scalar(DType::kI64, 0);
+    const ValueId is_first = b.emit("Equal", {}, {own_row, top});
+    const ValueId row_above = b.emit("Max", {}, {subtract(b, own_row, b.scalar(DType::kI64, 1)), top});
+    const auto from_above = [&](ValueId values, ValueId first) {
+      return where(b, is_first, first, gather(b, values, row_above));
+    };
+    const ValueId both = from_above(before, in[3]);
+    const ValueId above = from_above(last, b.scalar(dtype, kInfinity));
+    const auto less = [&](ValueId p, ValueId q, ValueId r) {
+      return b.emit("And", {}, {b.emit("Less", {}, {p, q}), b.emit("Less", {}, {p, r})});
+    };
+    const ValueId by_both = less(both, above, last), by_row = less(above, both, last);
+    const ValueId best = where(b, by_both, both, where(b, by_row, above, last));
+    const auto code = [&](double number) { return b.scalar(DType::kI64, number); };
+    const ValueId way = where(b, by_both, code(kFromBoth), where(b, by_row, code(kFromRow), code(kFromColumn)));
+    return std::vector<ValueId>{add(b, best, in[2]), last, way};
+  });
   const ValueId ways = reshape(c, summed[2], {-1});
+  const ValueId height = c.size_of(x, 0);
   // Behind the first cell there is nothing: positions below 0.
   const auto path =
-      scanned(c, {{c.size_of(x, 0), c.size_of(x, 1)}, {diagonal}, {ways, c.size_of(x, 0)}}, 3,
-              [&](OpContext& b, const std::vector<ValueId>& in) {
-                const ValueId step = b.scalar(DType::kI64, 1);
-                const ValueId at = subtract(b, in[0], step), beside = subtract(b, in[1], step);
-                const ValueId found = add(b, multiply(b, add(b, at, beside), in[4]), at);
-                const ValueId way = gather(b, in[3], b.emit("Max", {}, {found, b.scalar(DType::kI64, 0)}));
-                const auto unless = [&](double other) {
-                  const ValueId stays = b.emit("Equal", {}, {way, b.scalar(DType::kI64, other)});
-                  return where(b, stays, b.scalar(DType::kI64, 0), step);
-                };
-                return std::vector<ValueId>{subtract(b, in[0], unless(kFromColumn)),
-                                            subtract(b, in[1], unless(kFromRow)), concat(b, 0, {at, beside})};
-              });
+      scanned(c, {height, c.size_of(x, 1)}, {diagonal}, 3, [&](OpContext& b, const std::vector<ValueId>& in) {
+        const ValueId step = b.scalar(DType::kI64, 1);
+        const ValueId at = subtract(b, in[0], step), beside = subtract(b, in[1], step);
+        const ValueId found = add(b, multiply(b, add(b, at, beside), b.seen_within(height)), at);
+        const ValueId way = gather(b, b.seen_within(ways), b.emit("Max", {}, {found, b.scalar(DType::kI64, 0)}));
+        const auto unless = [&](double other) {
+          const ValueId stays = b.emit("Equal", {}, {way, b.scalar(DType::kI64, other)});
+          return where(b, stays, b.scalar(DType::kI64, 0), step);
+        };
+        return std::vector<ValueId>{subtract(b, in[0], unless(kFromColumn)), subtract(b, in[1], unless(kFromRow)),
+                                    concat(b, 0, {at, beside})};
+      });
   const ValueId cells = path[2];  // [diagonals, 2], the last cell first
   const ValueId inside = c.emit("ReduceMin", {{"keepdims", int64_t{0}}}, {cells, c.int64s({1})});
   const ValueId is_inside = c.cast(c.emit("GreaterOrEqual", {}, {inside, zero}), DType::kI64);

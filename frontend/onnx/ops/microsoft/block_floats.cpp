@@ -1,7 +1,10 @@
 // Products with weights of 4- and 8-bit floating types, each block of which has a scale.
+#include <array>
+
 #include "frontend/onnx/ops/compose.h"
 #include "frontend/onnx/ops/microsoft/converters.h"
 #include "frontend/onnx/ops/microsoft/quantized.h"
+#include "runtime/base/stored_type.h"
 
 namespace aipu::frontend::microsoft {
 
@@ -34,8 +37,10 @@ void matmul_fp4_weight(OpContext& c) {
   c.expect_inputs(4, 6);
   const int64_t block = take_block(c, 16), depth = 2 * columns_of(c, c.input(1));
   if (!c.ok()) return;
-  constexpr float kElements[16] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.0F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
-  const ValueId table = c.constant(graph::Constant::of<float>(DType::kF32, {16}, kElements));
+  std::array<float, 16> numbers{};
+  for (size_t code = 0; code < numbers.size(); ++code)
+    numbers[code] = value_of_code(*small_float(DType::kF4E2M1), static_cast<uint8_t>(code));
+  const ValueId table = c.constant(graph::Constant::of<float>(DType::kF32, {16}, numbers));
   const ValueId elements = gather(c, table, c.cast(unpacked_bits(c, c.input(1), 4), DType::kI64));
   const ValueId coded = c.emit("BitCast", {{"to", DType::kF8E4M3FN}}, {c.input(2)});
   const ValueId scales = of_elements(c, c.cast(coded, DType::kF32), block, depth);

@@ -83,12 +83,7 @@ std::vector<ValueId> emit_loop(OpContext& c, ValueId trips, ValueId goes_on, con
   for (size_t k = 0; k < results; ++k) names.push_back(str_cat(c.output_names[0], "/state_", k));
   std::vector<std::unique_ptr<Graph>> bodies;
   bodies.push_back(std::move(body.graph));
-  names.swap(c.output_names);
-  std::vector<ValueId> others = std::exchange(c.results, {});
-  emit_control_flow(c, "Loop", {}, inputs, results, std::move(bodies));
-  names.swap(c.output_names);
-  others.swap(c.results);
-  return c.ok() ? others : std::vector<ValueId>();
+  return emit_parts(c, "Loop", {}, inputs, std::move(names), std::move(bodies));
 }
 
 ScoreRules ScoreRules::seen_within(OpContext& body) const {
