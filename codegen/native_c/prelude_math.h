@@ -69,7 +69,7 @@ __AIPU_MATH(round, rint)
 // Vectors with a lane beyond what is computed in float leave the straight line.
 #define __AIPU_CIRCULAR(name)                                                                                   \
   template <class V>                                                                                            \
-  __attribute__((noinline, cold)) V __##name##_by_lanes(V x) {                                                  \
+  static __attribute__((noinline, cold)) V __##name##_by_lanes(V x) {                                           \
     return __map<V>(                                                                                            \
         [](float a) __attribute__((always_inline)) { return aipu_math_##name(a); }, x);                         \
   }                                                                                                             \
