@@ -1,6 +1,8 @@
 #include "kernels/parts/convolution.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -41,6 +43,47 @@ WindowTile window_tile(const tir::Target& target, int64_t columns, int lanes, co
   return window;
 }
 
+std::vector<std::pair<int64_t, int64_t>> pixels_of_taps(const SpatialAxis& axis) {
+  const auto in = axis.in.constant(), out = axis.out.constant(), begin = axis.pad_begin.constant();
+  if (!in || !out || !begin) return {};
+  const auto before = [&](int64_t position) {  // how many output pixels have a tap in front of `position`
+    return std::clamp<int64_t>((position + axis.stride - 1) / axis.stride, 0, *out);
+  };
+  std::vector<std::pair<int64_t, int64_t>> pixels;
+  for (int64_t tap = 0; tap < axis.kernel; ++tap) {
+    const int64_t offset = tap * axis.dilation - *begin;
+    const int64_t first = before(std::max<int64_t>(-offset, 0));
+    pixels.emplace_back(first, std::max(before(std::max<int64_t>(*in - offset, 0)), first));
+  }
+  return pixels;
+}
+
+namespace {
+
+// Heights of tiles of a row that is cut where taps enter or leave the image; where its extents are not known, those of
+// any row are there already.
+void add_cut_heights(const SpatialAxis& axis, int greatest, std::vector<int64_t>* heights) {
+  std::set<int64_t> ends;
+  std::set<int64_t, std::greater<>> all(heights->begin(), heights->end());
+  for (const auto& [first, last] : pixels_of_taps(axis)) ends.insert({first, last});
+  ends.insert(axis.out.constant_or(0));
+  int64_t begin = 0;
+  for (const int64_t end : ends) {
+    if (end == begin) continue;
+    const std::vector<int64_t> own = tile_heights({end - begin, true}, greatest);
+    all.insert(own.begin(), own.end());
+    begin = end;
+  }
+  all.insert(1);
+  // A height that is not there is made of two that are.
+  constexpr size_t kMostHeights = 8;
+  if (all.size() > kMostHeights) all = {greatest, greatest - 1, 10, 8, 6, 4, 3, 2, 1};
+  while (*all.begin() > greatest) all.erase(all.begin());
+  heights->assign(all.begin(), all.end());
+}
+
+}  // namespace
+
 RowTiles row_tiles(const SpatialAxis& axis, int greatest) {
   constexpr int64_t kMostSkipped = 3;
   RowTiles tiles;
@@ -63,18 +106,18 @@ RowTiles row_tiles(const SpatialAxis& axis, int greatest) {
       const int64_t right =
           axis.kernel - std::min(axis.kernel, (std::max<int64_t>(*in - final, 0) + axis.dilation - 1) / axis.dilation);
       tiles.skip = std::max({tiles.skip, outside(-first), outside(final + reach - (*in - 1))});
-      tiles.single = tiles.single || left + right > axis.kernel;
+      tiles.cut = tiles.cut || left + right > axis.kernel;
       column += height;
     }
   } else {
     tiles.skip = begin && end ? std::max(outside(*begin), outside(*end)) : 1;
-    tiles.single = true;  // narrow images
+    tiles.cut = true;  // narrow images
   }
-  if (tiles.skip > kMostSkipped) {
+  if (tiles.skip > kMostSkipped || (tiles.cut && in && out && begin)) {
     tiles.skip = 0;
-    tiles.single = true;
+    tiles.cut = true;
   }
-  if (tiles.single && tiles.heights.back() != 1) tiles.heights.push_back(1);
+  if (tiles.cut) add_cut_heights(axis, greatest, &tiles.heights);
   return tiles;
 }
 
@@ -86,9 +129,9 @@ dsl::Captured tiling_record(const RowTiles& tiles) {
   };
   dsl::CapturedRecord record;
   record.type.name = "Tiling";
-  record.type.fields = {"heights", "skip", "single", "taps", "pixel_stride", "channels"};
+  record.type.fields = {"heights", "skip", "cut", "taps", "pixel_stride", "channels"};
   record.type.types.resize(record.type.fields.size());
-  record.values = {list(tiles.heights), {tiles.skip},         {tiles.single},
+  record.values = {list(tiles.heights), {tiles.skip},         {tiles.cut},
                    list(tiles.taps),    {tiles.pixel_stride}, {tiles.channels}};
   return {std::move(record)};
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/ir/graph.h"
@@ -32,13 +33,17 @@ WindowTile window_tile(const tir::Target& target, int64_t columns, int lanes, co
 // How the rows of output pixels are cut into tiles, and what happens at their ends.
 struct RowTiles {
   std::vector<int64_t> heights;
-  // Of one tap, the most pixels of a tile that are outside of the image on either side; where there may be more, pixels
-  // are computed one by one.
+  // Of one tap, the most pixels of a tile that are outside of the image on either side; where there may be more, rows
+  // are cut where taps enter or leave the image.
   int64_t skip = 0;
-  bool single = false;
+  bool cut = false;
   std::vector<int64_t> taps = {};  // of a tile that is a whole row: the pixels [first, last) that each has inside
-  int64_t pixel_stride = 0, channels = 0;  // with `taps`
+  int64_t pixel_stride = 0, channels = 0;  // with `taps`, of few channels
 };
+
+// Per tap of a kernel row the pixels [first, last) of a row of output pixels that it has inside the image; empty where
+// extents are not known.
+std::vector<std::pair<int64_t, int64_t>> pixels_of_taps(const SpatialAxis& axis);
 
 RowTiles row_tiles(const SpatialAxis& axis, int greatest);
 

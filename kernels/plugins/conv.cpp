@@ -26,34 +26,17 @@ using graph::Dim;
 using graph::Graph;
 using graph::Node;
 
-// Per tap of a kernel row the pixels [first, last) of a row of output pixels that it has inside the image; empty where
-// extents are not known.
-std::vector<std::pair<int64_t, int64_t>> pixels_of_taps(const SpatialAxis& axis) {
-  const auto in = axis.in.constant(), out = axis.out.constant(), begin = axis.pad_begin.constant();
-  if (!in || !out || !begin) return {};
-  const auto before = [&](int64_t position) {  // how many output pixels have a tap in front of `position`
-    return std::clamp<int64_t>((position + axis.stride - 1) / axis.stride, 0, *out);
-  };
-  std::vector<std::pair<int64_t, int64_t>> pixels;
-  for (int64_t tap = 0; tap < axis.kernel; ++tap) {
-    const int64_t offset = tap * axis.dilation - *begin;
-    const int64_t first = before(std::max<int64_t>(-offset, 0));
-    pixels.emplace_back(first, std::max(before(std::max<int64_t>(*in - offset, 0)), first));
-  }
-  return pixels;
-}
-
-// A row of output pixels that is one tile and has few channels: what each tap of a kernel row has inside the image is
-// known.
+// A row of output pixels that is one tile, and has few channels (`channels` of them) or many pixels without some tap:
+// what each tap of a kernel row has inside the image is known.
 void unroll_taps(const SpatialAxis& axis, int64_t channels, RowTiles* tiles) {
-  constexpr int64_t kMostSteps = 48;
-  if (tiles->heights != std::vector<int64_t>{axis.out.constant_or(0)} || axis.kernel * channels > kMostSteps) return;
-  const auto pixels = pixels_of_taps(axis);
-  if (pixels.empty()) return;
-  for (const auto& [first, last] : pixels) tiles->taps.insert(tiles->taps.end(), {first, last});
+  const auto taps = pixels_of_taps(axis);
+  if (taps.empty()) return;
+  for (const auto& [first, last] : taps) tiles->taps.insert(tiles->taps.end(), {first, last});
   tiles->pixel_stride = axis.stride * channels;
   tiles->channels = channels;
+  tiles->heights = {axis.out.constant_or(0)};
   tiles->skip = 0;
+  tiles->cut = false;
 }
 
 // RUNS of conv_short_rows.py; empty where the extents are not known.
@@ -163,17 +146,21 @@ class ConvPlugin final : public OpPlugin {
       }
     }
     RowTiles tiles = row_tiles(axes[2], tile.rows);
-    if (weights.group == 1 && !tiles.single) unroll_taps(axes[2], group_in, &tiles);
+    constexpr int64_t kMostSteps = 48, kMostTaps = 7;  // beyond, unrolled taps are too much text
+    const int64_t row = axes[2].out.constant_or(0);
+    const bool one_tile = row > 0 && row <= tile.rows;
+    if (one_tile && !tiles.cut && weights.group == 1 && axes[2].kernel * group_in <= kMostSteps)
+      unroll_taps(axes[2], group_in, &tiles);
     const bool planar = axes[0].kernel == 1 && axes[0].in == Dim(1) && axes[0].out == Dim(1);
-    const int64_t short_row = axes[2].out.constant_or(0);
-    if (!context.is_in_bands() && planar && tiles.taps.empty() && short_row > 0 && 2 * short_row <= tile.rows &&
+    if (!context.is_in_bands() && planar && tiles.taps.empty() && row > 0 && 2 * row <= tile.rows &&
         !(axes[1].out == Dim(1))) {
       if (const std::vector<int64_t> runs = tap_runs(axes[2]); !runs.empty()) {
-        params.set("WIDTH", short_row).set("RUNS", runs);
+        params.set("WIDTH", row).set("RUNS", runs);
         const int64_t panels = (group_out + panel_width - 1) / panel_width * weights.group;
         return launch_short_rows(context, weights, geometry, packed, panels, epilogue, params);
       }
     }
+    if (one_tile && tiles.cut && axes[2].kernel <= kMostTaps) unroll_taps(axes[2], 0, &tiles);
     params.set("TILING", tiling_record(tiles));
     // Of one image; measured on first layers, whose results nobody has touched before.
     constexpr int64_t kManyResults = int64_t{2} << 20;

@@ -106,7 +106,7 @@ RowTiles phase_tiles(const SpatialAxis& axis, int greatest) {
     const RowTiles tiles = row_tiles(phase, greatest);
     all.heights.insert(all.heights.end(), tiles.heights.begin(), tiles.heights.end());
     all.skip = std::max(all.skip, tiles.skip);
-    all.single = all.single || tiles.single;
+    all.cut = all.cut || tiles.cut;
   }
   std::sort(all.heights.begin(), all.heights.end(), std::greater<>());
   all.heights.erase(std::unique(all.heights.begin(), all.heights.end()), all.heights.end());

@@ -11,11 +11,13 @@ group's channels are the depth), the epilogue's as in epilogue.py, and
     heights        of the tiles, descending
     skip           the most pixels of a tile that may lie outside the image for one tap, on either side; each has a loop
                    of its own
-    single         whether pixels may have to be computed one by one (a tile height 1 is then among the heights): where
-                   padding exceeds `skip`, or the kernel the image
-    taps           empty, or, where a tile is a whole row of an image of few channels, the pixels [first, last) that
-                   each tap of a kernel row has inside the image, flat: the taps are then unrolled with their pixels
-    pixel_stride, channels  with `taps`: of the image
+    cut            whether rows may have to be cut where a tap enters or leaves the image, so that all pixels of a tile
+                   have the same taps (1 is then among the heights): where there are more pixels than `skip` without a
+                   tap, as with large dilations, or the kernel exceeds the image
+    taps           empty, or, where a tile is a whole row of an image of few channels or of one that would be cut, the
+                   pixels [first, last) that each tap of a kernel row has inside the image, flat: the taps are then
+                   unrolled with their pixels
+    pixel_stride, channels  with `taps`: of an image of few channels; else 0
   PREFETCH_RESULT  whether to ask for the memory of the results too: worth it where they are too many for the
                    second-level cache, for the first write to a line reads it
 
@@ -23,7 +25,8 @@ Weights are packed [group][panel][kd][kh][kw][ic][NR], zero padded to whole pane
 rows = pixels, row stride = sw * C. In channels-last layout the taps of one kernel row and their channels are
 contiguous, so with dilation 1 and one group they merge into one loop. At the left and right edge of the image a tile's
 taps fall into three runs: those where its first pixels are outside, those that all pixels have, those where its last
-pixels are outside. So there are no padded copies and no zero taps.
+pixels are outside. Where many pixels are without a tap, tiles end where it enters or leaves the image instead. So there
+are no padded copies and no zero taps.
 """
 
 from aipu import script as S
@@ -180,19 +183,21 @@ def multiply_unrolled(acc, x, x_line, strides, weights, w_at):
     """One row of the kernel, its taps unrolled."""
     # The tap stride is a variable on purpose: otherwise the C compiler finds the pixels that taps share, and keeps them
     # in registers that it has not got.
-    steps = TILING.channels
+    steps = TILING.channels if TILING.channels > 0 else weights.tap // (NV * VL)
+    pixel_stride = S.i64(TILING.pixel_stride) if TILING.channels > 0 else strides.pixel
     for tap in S.unroll(len(TILING.taps) // 2):
-        multiply(
-            TILING.taps[2 * tap],
-            TILING.taps[2 * tap + 1],
-            acc,
-            x,
-            x_line + tap * strides.tap,
-            S.i64(TILING.pixel_stride),
-            weights.data,
-            w_at + tap * steps * (NV * VL),
-            steps,
-        )
+        if TILING.taps[2 * tap] < TILING.taps[2 * tap + 1]:
+            multiply(
+                TILING.taps[2 * tap],
+                TILING.taps[2 * tap + 1],
+                acc,
+                x,
+                x_line + tap * strides.tap,
+                pixel_stride,
+                weights.data,
+                w_at + tap * steps * (NV * VL),
+                steps,
+            )
 
 
 def multiply_runs(height, acc, x, x_line, strides, weights, w_at, runs, place):
@@ -238,6 +243,31 @@ def multiply_tap(low, high, acc, x, x_line, strides, weights, w_at, tap):
     )
 
 
+def is_cut(width):
+    """Whether tiles of this row end where taps enter or leave the image: else some tile would have more pixels than
+    `skip` without a tap, or a tap without its first and without its last pixels.
+    """
+    beyond = (width.result - 1) * width.stride - width.pad + (width.kernel - 1) * width.dilation - (width.image - 1)
+    tiles = S.max(S.ceildiv(width.result, TILING.heights[0]), 1)
+    return (
+        width.pad > TILING.skip * width.stride
+        or beyond > TILING.skip * width.stride
+        or width.image < (S.ceildiv(width.result, tiles) - 1) * width.stride
+    )
+
+
+def end_of_taps(taps, width):
+    """The first pixel behind one with these taps that has others."""
+    end = width.result
+    if taps.first > 0:
+        entering = width.pad - (taps.first - 1) * width.dilation
+        end = S.min(end, intervals(entering, width.stride))
+    if taps.count > 0:
+        leaving = width.image + width.pad - (taps.first + taps.count - 1) * width.dilation
+        end = S.min(end, intervals(leaving, width.stride))
+    return end
+
+
 @S.macro
 def convolve_row(plane, width, channels, group_in, merge, weights, extras, target):
     """A row of `width.result` output pixels for one panel.
@@ -245,62 +275,69 @@ def convolve_row(plane, width, channels, group_in, merge, weights, extras, targe
     plane: the image (of the group's channels), `width` its width and the kernel's; weights: those of the first kernel
     row that the image has.
     """
-    tiles = S.max(S.ceildiv(width.result, TILING.heights[0]), 1)
     column = 0
-    for tile in range(tiles):
-        end = column + width.result // tiles
-        if tile < width.result % tiles:
-            end = end + 1
-        while column < end:
-            height = TILING.heights[len(TILING.heights) - 1]
-            for h in S.unroll(len(TILING.heights) - 1):
-                if column + TILING.heights[len(TILING.heights) - 2 - h] <= end:
-                    height = S.i32(TILING.heights[len(TILING.heights) - 2 - h])
-            position = column * width.stride - width.pad
-            left = S.min(intervals(S.max(-position, 0), width.dilation), width.kernel)
-            final = position + (height - 1) * width.stride
-            right = width.kernel - S.min(intervals(S.max(width.image - final, 0), width.dilation), width.kernel)
-            skipped = 0
-            if TILING.single:
-                beyond = final + (width.kernel - 1) * width.dilation - (width.image - 1)
-                fits = (
-                    S.ceildiv(S.max(-position, 0), width.stride) <= TILING.skip
-                    and S.ceildiv(S.max(beyond, 0), width.stride) <= TILING.skip
-                )
-                if left + right > width.kernel or not fits or height == 1:
-                    # One pixel, only the taps that it has.
-                    height = S.i32(1)
-                    inside = intervals(S.max(width.image - position, 0), width.dilation)
-                    right = width.kernel - S.min(inside, width.kernel)
-                    skipped = left
-                    left = 0
-                    right = S.min(right, width.kernel - skipped)
-            middle = width.kernel - left - right - skipped
-            if skipped > 0 or TILING.skip == 0 or (TILING.single and height == 1):
-                right = 0
-            repeat = middle
-            count = group_in
-            if merge != 0:
-                repeat = S.min(middle, 1)
-                count = middle * group_in
-            for h in S.unroll(len(TILING.heights)):
-                if height == TILING.heights[h]:
-                    conv_tile(
-                        TILING.heights[h],
-                        plane.data,
-                        (position + skipped * width.dilation) * channels,
-                        Strides(
-                            width.stride * channels, width.dilation * channels, plane.line_stride, plane.depth_stride
-                        ),
-                        Panel(weights.data + skipped * weights.tap, weights.tap, weights.line, weights.depth),
-                        plane.depths,
-                        plane.lines,
-                        Runs(left, middle, right, repeat, count),
-                        Place(position, width.image, width.stride, width.dilation),
-                        extras,
-                        Target(target.out, target.offset + column * target.ldc, target.ldc, target.n, target.columns),
-                    )
-            column = column + height
+    cut = TILING.cut and is_cut(width)
+    while column < width.result:
+        last = width.result
+        if TILING.cut:
+            taps = taps_of_axis(column, width)
+            if cut:
+                last = end_of_taps(taps, width)
+        pixels = last - column
+        tiles = S.max(S.ceildiv(pixels, TILING.heights[0]), 1)
+        for tile in range(tiles):
+            end = column + pixels // tiles
+            if tile < pixels % tiles:
+                end = end + 1
+            while column < end:
+                height = TILING.heights[len(TILING.heights) - 1]
+                for h in S.unroll(len(TILING.heights) - 1):
+                    if column + TILING.heights[len(TILING.heights) - 2 - h] <= end:
+                        height = S.i32(TILING.heights[len(TILING.heights) - 2 - h])
+                position = column * width.stride - width.pad
+                left = S.min(intervals(S.max(-position, 0), width.dilation), width.kernel)
+                final = position + (height - 1) * width.stride
+                right = width.kernel - S.min(intervals(S.max(width.image - final, 0), width.dilation), width.kernel)
+                skipped = 0
+                if TILING.cut:
+                    if cut:
+                        skipped = S.min(taps.first, width.kernel)
+                        left = S.i32(0)
+                        right = width.kernel - skipped - taps.count
+                middle = width.kernel - left - right - skipped
+                if TILING.skip == 0:
+                    right = S.i32(0)
+                elif TILING.cut:
+                    if cut:
+                        right = S.i32(0)
+                repeat = middle
+                count = group_in
+                if merge != 0:
+                    repeat = S.min(middle, 1)
+                    count = middle * group_in
+                for h in S.unroll(len(TILING.heights)):
+                    if height == TILING.heights[h]:
+                        conv_tile(
+                            TILING.heights[h],
+                            plane.data,
+                            (position + skipped * width.dilation) * channels,
+                            Strides(
+                                width.stride * channels,
+                                width.dilation * channels,
+                                plane.line_stride,
+                                plane.depth_stride,
+                            ),
+                            Panel(weights.data + skipped * weights.tap, weights.tap, weights.line, weights.depth),
+                            plane.depths,
+                            plane.lines,
+                            Runs(left, middle, right, repeat, count),
+                            Place(position, width.image, width.stride, width.dilation),
+                            extras,
+                            Target(
+                                target.out, target.offset + column * target.ldc, target.ldc, target.n, target.columns
+                            ),
+                        )
+                column = column + height
 
 
 @S.prim_func

@@ -118,6 +118,57 @@ TEST(Kernels, ConvolutionsOfNetworks) {
                      });
 }
 
+// Rows that are cut where taps enter or leave the image: dilations of about the image and beyond it, edges on one side
+// only, strides, groups, images narrower than the kernel, rows of one tile, of several and of two, epilogues that read.
+// Every third one with extents that are not known when converting.
+TEST(Kernels, ConvolutionsOfLargeDilations) {
+  struct Layer {
+    int64_t batch, in, out, kernel, stride, dilation, groups, height, width;
+    std::vector<int64_t> pads;
+    bool residual = false;
+  };
+  const Layer layers[] = {{1, 18, 40, 3, 1, 12, 1, 17, 33, {12, 12, 12, 12}},
+                          {3, 10, 33, 3, 1, 24, 1, 25, 33, {24, 24, 24, 24}, true},
+                          {2, 20, 24, 3, 1, 12, 1, 14, 14, {12, 12, 12, 12}, true},
+                          {1, 9, 33, 3, 1, 9, 1, 6, 5, {9, 9, 9, 9}},
+                          {3, 8, 20, 3, 2, 7, 1, 31, 40, {7, 5, 9, 4}},
+                          {1, 12, 36, 3, 1, 8, 3, 21, 45, {8, 0, 8, 11}},
+                          {1, 10, 48, 5, 1, 4, 1, 17, 29, {8, 8, 8, 8}, true},
+                          {2, 5, 18, 4, 3, 6, 1, 40, 70, {11, 13, 2, 7}},
+                          {1, 4, 34, 9, 1, 1, 1, 5, 19, {4, 8, 4, 8}}};
+  std::mt19937 random(3);
+  size_t number = 0;
+  for (const Layer& l : layers) {
+    for (const bool known : {true, false}) {
+      if (!known && number % 3 != 0) continue;
+      SCOPED_TRACE("layer " + std::to_string(number) + (known ? "" : ", symbolic"));
+      OnnxBuilder b("dilated", 2);
+      const std::vector<int64_t> shape = {l.batch, l.in, l.height, l.width};
+      const std::string x = b.input("x", DType::kF32, known ? extents_of(shape) : Extents{"N", l.in, "H", "W"});
+      std::string y = b.conv(x, l.in, l.out,
+                             {.kernel = {l.kernel, l.kernel},
+                              .strides = {l.stride, l.stride},
+                              .pads = l.pads,
+                              .dilations = {l.dilation, l.dilation},
+                              .groups = l.groups});
+      std::map<std::string, Tensor> inputs = {{"x", random_tensor(random, shape)}};
+      if (l.residual) {
+        const std::vector<int64_t> same = {l.batch, l.out, l.height, l.width};
+        inputs["r"] = random_tensor(random, same);
+        y = b.op("Add", {y, b.input("r", DType::kF32, known ? extents_of(same) : Extents{"N", l.out, "OH", "OW"})});
+      }
+      b.output(b.relu(y), "y", DType::kF32, {"", "", "", ""});
+      const std::string path = temporary_path("dilated" + std::to_string(number) + ".onnx");
+      ASSERT_TRUE(b.save(path).ok());
+      const auto expected = run_reference(path, inputs);
+      ASSERT_TRUE(expected.ok()) << expected.status().message();
+      check_road(path, inputs, *expected, 1e-4, 1e-4, known && number % 4 == 0);
+      if (HasFatalFailure()) return;
+    }
+    ++number;
+  }
+}
+
 // Extents known only at run time: images narrower than a tile, than the kernel, and wide ones, through one converted
 // model per batch and width.
 TEST(Kernels, ConvolutionsOfSymbolicExtents) {
