@@ -41,7 +41,9 @@ inline const graph::Node& only(const Graph& graph, const std::string& op) {
   return kNone;
 }
 
-inline std::string output_type(const Graph& graph, size_t i = 0) { return graph.type(graph.outputs().at(i).value).text(); }
+inline std::string output_type(const Graph& graph, size_t i = 0) {
+  return graph.type(graph.outputs().at(i).value).text();
+}
 
 inline std::vector<int64_t> constant_input(const Graph& graph, const graph::Node& node, size_t i) {
   const auto* constant = i < node.inputs.size() ? graph.constant(node.inputs[i]) : nullptr;
@@ -66,7 +68,7 @@ struct OneNode {
 };
 
 inline Imported import_node(int64_t opset, const std::string& op, const std::vector<models::Extents>& inputs,
-                     const models::NamedAttributes& attributes = {}, size_t outputs = 1) {
+                            const models::NamedAttributes& attributes = {}, size_t outputs = 1) {
   return import(OneNode(opset, op, inputs, attributes, outputs).builder);
 }
 

@@ -200,7 +200,7 @@ TEST(Kernels, TransposedConvolutionOfOtherTypes) {
     ASSERT_TRUE(b.save(path).ok());
     // What is left is the rounding of the result.
     expect_on_targets(path, inputs, {{"y", transposed_reference(c, inputs.at("x"), w, bias)}},
-               type == 16 ? 1.0 / 256 : 1.0 / 2048, 1e-6, false);
+                      type == 16 ? 1.0 / 256 : 1.0 / 2048, 1e-6, false);
   }
 }
 
