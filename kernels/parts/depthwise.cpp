@@ -53,6 +53,7 @@ Status launch_depthwise(SetupContext& context, const SpatialGeometry& geometry, 
   params.set("VL", lanes)
       .set("NV", 1)
       .set("WIDTH", depthwise_tile_width(context.target(), width.out.constant_or(0)))
+      .set("MULTIPLIER", channels / geometry.channels.constant_or(channels))
       .set("NARROW", !width.out.is_constant())
       .set("TAIL", channels % lanes != 0)
       .set("MEMORY", "global")
