@@ -49,12 +49,15 @@ DepthwiseBlocks set_depthwise_blocks(SetupContext& context, const SpatialGeometr
   const auto x_bytes = static_cast<int64_t>(dtype_bytes(x.dtype)),
              out_bytes = static_cast<int64_t>(dtype_bytes(out.dtype));
   const int64_t cached_bytes = context.target().cache_bytes();
-  params->set("FETCHES", cached_bytes > 0).set("X_LINE", kLineBytes / x_bytes).set("OUT_LINE", kLineBytes / out_bytes);
+  const int64_t channels = *geometry.out_channels.constant();
+  params->set("FETCHES", cached_bytes > 0)
+      .set("MULTIPLIER", channels / geometry.channels.constant_or(channels))
+      .set("X_LINE", kLineBytes / x_bytes)
+      .set("OUT_LINE", kLineBytes / out_bytes);
   const Dim bytes = graph::element_count(x.shape) * Dim(x_bytes) + graph::element_count(out.shape) * Dim(out_bytes);
   const Dim ahead = cached_bytes > 0 && !context.is_in_bands() ? graph::lt(cached_bytes, bytes) : Dim(0);
   const Dim block = graph::select(ahead, Dim(kBlockBytesAhead), Dim(kBlockBytes));
   const Dim step = width.in * geometry.channels * Dim(height.stride * x_bytes);
-  const int64_t channels = *geometry.out_channels.constant();
   return {.rows = graph::max(graph::floordiv(block, graph::max(step, 1)), 1),
           .ahead = ahead,
           .units = graph::max(geometry.batch * depth.out * height.out * Dim(ceil_of(channels, lanes)), 1)};

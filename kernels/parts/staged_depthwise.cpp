@@ -84,6 +84,7 @@ Status launch_staged_depthwise(SetupContext& context, const StagedDepthwise& sta
   params.set("VL", lanes)
       .set("NV", 1)
       .set("WIDTH", tile_width)
+      .set("MULTIPLIER", 1)
       .set("NARROW", staged.last < tile_width)
       .set("TAIL", channels % lanes != 0)
       .set("MEMORY", "lsram")

@@ -40,6 +40,11 @@ struct Stage {
   const SpatialAxis& width() const { return geometry.axes[2]; }
   int64_t reach() const { return (height().kernel - 1) * height().dilation + 1; }
   int64_t image_line() const { return *width().in.constant() * *geometry.channels.constant(); }
+  int64_t weight_bytes() const {
+    const int64_t per_channel = kind == Kind::kDepthwise ? 1 : *geometry.channels.constant();
+    return height().kernel * width().kernel * per_channel * *geometry.out_channels.constant() *
+           static_cast<int64_t>(sizeof(float));
+  }
   int64_t result_line() const { return *width().out.constant() * *geometry.out_channels.constant(); }
 };
 
@@ -84,22 +89,6 @@ bool follows(Kind kind, const std::vector<Stage>& stages) {
 
 ValueId result_of(const Graph& graph, const Stage& stage) { return graph.node(stage.nodes.back()).outputs[0]; }
 
-// The stages from a node on.
-std::vector<Stage> stages_from(const Graph& graph, NodeId anchor) {
-  std::vector<Stage> stages;
-  for (NodeId next = anchor; next.valid() && stages.size() < kMostStages;) {
-    auto stage = stage_at(graph, next);
-    if (!stage || !follows(stage->kind, stages)) break;
-    for (const NodeId id : epilogue_nodes(graph, next)) stage->nodes.push_back(id);
-    stages.push_back(std::move(*stage));
-    const ValueId result = result_of(graph, stages.back());
-    const auto users = graph.users(result);
-    next = users.size() == 1 && !graph.is_graph_output(result) && graph.node(users[0]).inputs[0] == result ? users[0]
-                                                                                                           : NodeId();
-  }
-  return stages;
-}
-
 int64_t image_bytes(const Stage& stage) {
   return *stage.height().out.constant() * stage.result_line() * static_cast<int64_t>(sizeof(float));
 }
@@ -115,6 +104,36 @@ int64_t band_lines(const std::vector<Stage>& stages) {
   int64_t lines = 1;
   while (lines < height && bytes(lines + 1) <= kBandBytes) ++lines;
   return ceil_of(height, ceil_of(height, lines));
+}
+
+// Weights that do not stay in the second-level cache beside a band pass by for each band, which must be less than what
+// lies between, written and read again.
+bool is_worth_bands(const std::vector<Stage>& stages) {
+  constexpr int64_t kKeptBytes = int64_t{1} << 20;
+  int64_t weights = 0, between = 0;
+  for (size_t k = 0; k < stages.size(); ++k) {
+    weights += stages[k].weight_bytes();
+    if (k + 1 < stages.size()) between += image_bytes(stages[k]);
+  }
+  const int64_t bands = ceil_of(*stages[1].height().out.constant(), band_lines(stages));
+  return weights <= kKeptBytes || weights * (bands - 1) <= 2 * between;
+}
+
+// The stages from a node on.
+std::vector<Stage> stages_from(const Graph& graph, NodeId anchor) {
+  std::vector<Stage> stages;
+  for (NodeId next = anchor; next.valid() && stages.size() < kMostStages;) {
+    auto stage = stage_at(graph, next);
+    if (!stage || !follows(stage->kind, stages)) break;
+    for (const NodeId id : epilogue_nodes(graph, next)) stage->nodes.push_back(id);
+    stages.push_back(std::move(*stage));
+    const ValueId result = result_of(graph, stages.back());
+    const auto users = graph.users(result);
+    next = users.size() == 1 && !graph.is_graph_output(result) && graph.node(users[0]).inputs[0] == result ? users[0]
+                                                                                                           : NodeId();
+  }
+  while (stages.size() > 1 && !is_worth_bands(stages)) stages.pop_back();
+  return stages;
 }
 
 // The place of a parameter of a kernel; -1: "".

@@ -2,6 +2,7 @@
 // its own.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "kernels/parts/axis_view.h"
@@ -80,9 +81,9 @@ class ConvPlugin final : public OpPlugin {
     params.set("X", stored).set("ACC", accumulator).set("USE_FMA", is_floating(accumulator));
     AnchorArithmetic arithmetic;
     if (node.inputs.size() > 2) arithmetic.addend = node.inputs[2];
-    const bool depthwise = weights.group > 1 && weights.group_in == 1 && weights.group_out == 1;
-    return depthwise ? setup_depthwise(context, weights, geometry, accumulator, arithmetic, params)
-                     : setup_direct(context, weights, geometry, stored, accumulator, arithmetic);
+    return is_depthwise(context, weights, stored)
+               ? setup_depthwise(context, weights, geometry, accumulator, arithmetic, params)
+               : setup_direct(context, weights, geometry, stored, accumulator, arithmetic);
   }
 
  private:
@@ -181,6 +182,15 @@ class ConvPlugin final : public OpPlugin {
         context.launch(std::move(kernel), arguments, geometry.batch * axes[0].out * axes[1].out * panels));
     declare_banded_images(context, epilogue);
     return declare_strided_output(context, epilogue);
+  }
+
+  // Of several output channels per input channel those whose image templates/depthwise.py spreads over lanes.
+  static bool is_depthwise(const SetupContext& context, const ConvWeights& weights, DType stored) {
+    if (weights.group == 1 || weights.group_in != 1) return false;
+    if (weights.group_out == 1) return true;
+    return stored == DType::kF32 && context.target().cache_bytes() > 0 &&
+           std::has_single_bit(static_cast<uint64_t>(weights.group_out)) &&
+           2 * weights.group_out <= context.lanes(stored);
   }
 
   // Through the local memory of TECs; false: no tiling fits, weights are not constant, or there is padding, which is

@@ -1,9 +1,10 @@
-"""Depthwise convolution over channels-last activations: every output channel sees one input channel (channel multiplier
-1).
+"""Depthwise convolution over channels-last activations: every output channel sees one input channel.
 
 Parameters: X, ACC, VL and the epilogue's (epilogue.py, NV = 1), and
   WIDTH            output pixels of a tile; with the weights of a kernel row and one more they fit the register file
   KW, SW, DW       kernel width, stride and dilation along the width
+  MULTIPLIER       output channels per input channel, a power of two: lanes of the image are loaded once for so many of
+                   the result, side by side; 1 in local memory
   NARROW           whether rows may have fewer than WIDTH pixels
   TAIL             whether the channels may end within a vector
   FETCHES          whether prefetching does anything
@@ -40,6 +41,18 @@ def number_of(raw):
     return S.cast(raw if SUMS == "results" else S.cast(raw, "int32"), SUM)
 
 
+def load_pixel(at, channels, c, masked):
+    """The image under the output channels from c on, of which there are `channels`."""
+    lanes = VL // MULTIPLIER
+    raw = S.vload(
+        at, mask=S.tail_mask(S.min((channels - c) // MULTIPLIER, lanes), lanes) if masked else None, lanes=lanes
+    )
+    for doubling in S.unroll(VL):
+        if 1 << doubling < MULTIPLIER:
+            raw = S.vzip(raw, raw, "all")
+    return raw
+
+
 def result_of(value, begin):
     """Of a sum; `begin` is what begin_types says."""
     if SUMS == "scaled":
@@ -69,14 +82,14 @@ def depthwise_tile(checked, masked, x, lines, channels, pitch, weights, width, p
                     at = bases[column // ROWS_PER_BASE] + S.i64(column % ROWS_PER_BASE) * stride
                     if checked and len(zero_types) == 0:
                         if position + column >= 0 and position + column < width.image:
-                            feed(column, acc, wv, number_of(S.vload(at, mask=lane_mask, lanes=VL)))
+                            feed(column, acc, wv, number_of(load_pixel(at, channels, target.c, masked)))
                     elif checked:
                         value = S.vbcast(begin[-1], lanes=VL)
                         if position + column >= 0 and position + column < width.image:
-                            value = number_of(S.vload(at, mask=lane_mask, lanes=VL))
+                            value = number_of(load_pixel(at, channels, target.c, masked))
                         feed(column, acc, wv, value)
                     else:
-                        feed(column, acc, wv, number_of(S.vload(at, mask=lane_mask, lanes=VL)))
+                        feed(column, acc, wv, number_of(load_pixel(at, channels, target.c, masked)))
     shared = shared_values(extras, target.c, lane_mask)
     if EPILOGUE_LOOP:
         vectors = S.alloc_buffer((WIDTH * VL,), ACC)
@@ -164,7 +177,7 @@ def depthwise_row(
     """One row of output pixels of one vector of channels; x: the row's first valid line at column 0, weights: those of
     that line. In local memory pixels are `pixel_pitch` apart, not `channels`.
     """
-    pitch = channels if MEMORY == "global" else pixel_pitch
+    pitch = channels // MULTIPLIER if MEMORY == "global" else pixel_pitch
     for tile in range(S.ceildiv(width.result, WIDTH)):
         last = width.result - WIDTH
         ow = S.max(S.min(tile * WIDTH, last), 0) if NARROW else S.min(tile * WIDTH, last)
@@ -213,12 +226,12 @@ def fetch_ahead(x, out, block, number, row, top, vector, geometry: Geometry):
     lowest = S.i64(
         (row.image * depth.image + row.depth) * height.image + S.max(below + (block - 1) * height.stride + 1, 0)
     )
-    line = width.image * geometry.channels
-    x_part = x + (lowest * line + vector * (height.stride * width.image * VL))
-    for i in range(0, height.stride * width.image * VL, X_LINE):
+    part = height.stride * width.image * (VL // MULTIPLIER)
+    x_part = x + (lowest * (width.image * geometry.channels) + vector * part)
+    for i in range(0, part, X_LINE):
         S.prefetch(x_part + i)
     pixels = width.result
-    out_part = out + (S.i64(number + block) * (pixels * geometry.channels) + vector * (pixels * VL))
+    out_part = out + (S.i64(number + block) * (pixels * geometry.channels * MULTIPLIER) + vector * (pixels * VL))
     for i in range(0, pixels * VL, OUT_LINE):
         S.prefetch(out_part + i)
 
@@ -238,11 +251,11 @@ def depthwise(
 ):
     """ahead: whether the next block's rows are to be prefetched, as they come from (and go to) memory."""
     depth, height, width = geometry.depth, geometry.height, geometry.width
-    channels = geometry.channels
+    channels = geometry.channels * MULTIPLIER
     vectors = S.ceildiv(channels, VL)
     work = own_work(geometry.batch * depth.result * height.result, vectors, block_rows, 7)
     w_line = width.kernel * padded_channels
-    line = width.image * channels
+    line = width.image * geometry.channels
     for block_first in range(work.row_first, work.row_last, work.block):
         for vector in range(work.panel_first, work.panel_last):
             c = vector * VL
@@ -256,7 +269,7 @@ def depthwise(
                         fetch_ahead(x, out, work.block, number, row, lines.start, vector, geometry)
                 front = row.image * depth.image + planes.start + planes.first * depth.dilation
                 top = lines.start + lines.first * height.dilation
-                x_row = x + ((front * height.image + top) * line + c)
+                x_row = x + ((front * height.image + top) * line + c // MULTIPLIER)
                 met = Lines(
                     planes.count,
                     lines.count,

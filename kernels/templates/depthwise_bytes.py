@@ -4,7 +4,8 @@ window are one product.
 Up to four lines of a column of the image are interleaved, so that each lane has the bytes of its channel, one below the
 other: once per column, for all the taps that it is under. Sums are exact, as in quantized_conv.py.
 
-Parameters: X, ACC, VL and the epilogue's (epilogue.py, NV = 1), FETCHES, X_LINE, OUT_LINE as in depthwise.py, and
+Parameters: X, ACC, VL and the epilogue's (epilogue.py, NV = 1), FETCHES, X_LINE, OUT_LINE, MULTIPLIER (1) as in
+  depthwise.py, and
   FLIP            x is int8 and taken as uint8: 128 is added on the way (and made up for in `start`)
   TILES, WIDTH    tiles of a row of results, and output pixels of each
   KH, KW, SW, DW  height of the window; its width, stride and dilation along the width

@@ -37,18 +37,19 @@ TEST(Kernels, Convolution) {
   });
 }
 
-// Rows of every length around the width of a tile, kernels and strides that the networks have and some that they have
-// not.
+// Rows of every length around the width of a tile, kernels, strides and channel multipliers that the networks have and
+// some that they have not.
 TEST(Kernels, DepthwiseConvolution) {
-  check_against_dnnl("depthwise", 14, 1e-4, 1e-4, [](OnnxBuilder& b, std::mt19937& random) {
+  check_against_dnnl("depthwise", 16, 1e-4, 1e-4, [](OnnxBuilder& b, std::mt19937& random) {
     const int64_t channels = pick(random, 2, 41), kernel = pick(random, 0, 2) == 0 ? 5 : pick(random, 2, 4),
-                  dilation = pick(random, 0, 3) == 0 ? 2 : 1;
+                  dilation = pick(random, 0, 3) == 0 ? 2 : 1,
+                  multiplier = pick(random, 0, 1) == 0 ? 1 : pick(random, 2, 4);
     const int64_t reach = (kernel - 1) * dilation;
     const std::vector<int64_t> shape = {pick(random, 1, 2), channels, reach + pick(random, 1, 9),
                                         reach + pick(random, 1, 40)};
     const int64_t stride = pick(random, 1, 3);
     const std::string x = b.input("x", DType::kF32, extents_of(shape));
-    b.output(b.conv(x, channels, channels,
+    b.output(b.conv(x, channels, multiplier * channels,
                     {.kernel = {kernel, kernel},
                      .strides = {stride, stride},
                      .pads = {pick(random, 0, reach), pick(random, 0, reach), pick(random, 0, reach),

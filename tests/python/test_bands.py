@@ -100,3 +100,12 @@ def test_strided_first(tmp_path):
     check(tmp_path, (2, 3, 70, 520), [stem, depthwise([3, 3]), pointwise(16)])
     check(tmp_path, (2, 3, 70, 520), [stem, stem, pointwise(16)])
     check(tmp_path, (1, 3, 70, 520), [stem, pointwise(24)])
+
+
+def test_not_where_weights_would_be_read_for_each_band(tmp_path):
+    for channels, banded in ((400, True), (800, False)):
+        shape = (1, channels, 20, 14400 // channels)
+        _, plan = build(
+            tmp_path, f"of{channels}", shape, [depthwise([3, 3]), pointwise(channels)], "Relu", False, False
+        )
+        assert ("_bands" in plan) == banded
