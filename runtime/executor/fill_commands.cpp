@@ -38,7 +38,8 @@ Status StagePlanner::fill_tec(const fb::Program& program, uint32_t index, Step* 
     switch (argument.kind()) {
       case fb::ArgumentKind::kTensor: {
         AIPU_ASSIGN_OR_RETURN(const Placement placement, place_of(argument.index()));
-        AIPU_ASSIGN_OR_RETURN(int64_t offset, value(argument.offset(), str_cat("the offset of argument ", i)));
+        AIPU_ASSIGN_OR_RETURN(int64_t offset,
+                              value(argument.offset(), [i] { return str_cat("the offset of argument ", i); }));
         if (placement.size == 0) offset = 0;  // a part of nothing, such as the second half of each of no rows
         if (offset < 0 || offset > placement.size) {
           return invalid_argument(str_cat("argument ", i, " points to byte ", offset, " of ",
@@ -49,7 +50,7 @@ Status StagePlanner::fill_tec(const fb::Program& program, uint32_t index, Step* 
         break;
       }
       case fb::ArgumentKind::kExpression: {
-        AIPU_ASSIGN_OR_RETURN(const int64_t number, value(argument.index(), str_cat("argument ", i)));
+        AIPU_ASSIGN_OR_RETURN(const int64_t number, value(argument.index(), [i] { return str_cat("argument ", i); }));
         const uint32_t width = i < bits.size() ? bits[i] : 0;
         const uint32_t digits = width - (i < signs.size() && signs[i] != 0 ? 1 : 0);
         if (width > 0 && width < 63 && (number < -(int64_t{1} << (width - 1)) || number >= (int64_t{1} << digits))) {
@@ -241,7 +242,7 @@ Status StagePlanner::fill_call(const fb::Call& call) {
     AIPU_RETURN_IF_ERROR(add_tensor(inputs[i], false));
     const auto shape = items(tensors[inputs[i]]->shape());
     for (uint32_t k = 0; k < shape.size(); ++k) {
-      AIPU_ASSIGN_OR_RETURN(const int64_t extent, value(shape[k], tensor_name(inputs[i])));
+      AIPU_ASSIGN_OR_RETURN(const int64_t extent, value(shape[k], [&] { return tensor_name(inputs[i]); }));
       add_number(extent);
     }
   }
@@ -298,6 +299,17 @@ Status StagePlanner::fill_commands() {
     plan_->steps.push_back(step);
   }
   return {};
+}
+
+void StagePlanner::sort_patches() {
+  const auto& patches = plan_->patches;
+  std::sort(plan_->patches.begin(), plan_->patches.end(),
+            [](const auto& a, const auto& b) { return a.root != b.root ? a.root < b.root : a.word < b.word; });
+  for (uint32_t i = 0; i < patches.size(); ++i) {
+    if (i == 0 || patches[i].root != patches[i - 1].root)
+      plan_->patched_roots.push_back({patches[i].root, i, i, nullptr});
+    plan_->patched_roots.back().end = i + 1;
+  }
 }
 
 }  // namespace aipu::runtime

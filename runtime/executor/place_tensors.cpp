@@ -1,10 +1,12 @@
 // Sizes of tensors, and their places in memory.
 #include <algorithm>
+#include <array>
 
 #include "runtime/base/arena.h"
 #include "runtime/base/checked_math.h"
 #include "runtime/base/stored_type.h"
 #include "runtime/executor/stage_planner.h"
+#include "runtime/loader/check.h"
 
 namespace aipu::runtime {
 
@@ -12,20 +14,23 @@ Status StagePlanner::place_tensor(uint32_t index, Placement* placement) const {
   const fb::Tensor& tensor = *items(root_.tensors())[index];
   const auto dtype = static_cast<DType>(tensor.dtype());
   const uint32_t loop = entered_loop_of(index);
-  const auto value = [&](uint32_t expression, std::string_view what) {
-    return value_in(loop != kNone ? *loop_values_[loop] : values_, expression, what);
+  // `what` goes on behind the tensor's name; the axis behind that.
+  const auto value = [&](uint32_t expression, std::string_view what, uint32_t axis = kNone) {
+    return value_in(loop != kNone ? *loop_values_[loop] : values_, expression, [&] {
+      return axis == kNone ? str_cat(tensor_name(index), what) : str_cat(tensor_name(index), what, axis);
+    });
   };
-  AIPU_ASSIGN_OR_RETURN(const int64_t size, value(tensor.size_bytes(), tensor_name(index) + ", its size"));
+  AIPU_ASSIGN_OR_RETURN(const int64_t size, value(tensor.size_bytes(), ", its size"));
   if (size < 0) return invalid_argument(str_cat(tensor_name(index), " has the negative size ", size));
-  std::vector<int64_t> extents;
+  std::array<int64_t, kMaxRank> extents;  // the first shape.size() of them
   const auto shape = items(tensor.shape());
   for (uint32_t k = 0; k < shape.size(); ++k) {
-    AIPU_ASSIGN_OR_RETURN(const int64_t extent, value(shape[k], str_cat(tensor_name(index), ", extent ", k)));
+    AIPU_ASSIGN_OR_RETURN(const int64_t extent, value(shape[k], ", extent ", k));
     if (extent < 0)
       return invalid_argument(str_cat(tensor_name(index), " has the negative extent ", extent, " at axis ", k));
-    extents.push_back(extent);
+    extents[k] = extent;
   }
-  const auto needed = tensor_bytes(dtype, extents);
+  const auto needed = tensor_bytes(dtype, std::span(extents).first(shape.size()));
   if (!needed) return out_of_range(str_cat(tensor_name(index), " has more elements than 64 bits can count"));
   const bool is_interface = tensor.kind() == fb::TensorKind::kInput || tensor.kind() == fb::TensorKind::kOutput;
   if (size < *needed || (is_interface && size != *needed)) {
@@ -52,7 +57,7 @@ Status StagePlanner::place_tensor(uint32_t index, Placement* placement) const {
       placement->root = is_on_host(index) ? roots_.host_arena(stage_) : roots_.arena(stage_);
       break;
     case fb::TensorKind::kView: {
-      AIPU_ASSIGN_OR_RETURN(int64_t offset, value(tensor.view_offset(), tensor_name(index) + ", its offset"));
+      AIPU_ASSIGN_OR_RETURN(int64_t offset, value(tensor.view_offset(), ", its offset"));
       const Placement& base = placement_of(tensor.base());
       if (base.known && base.size == 0) offset = 0;
       if (!base.known) {
@@ -110,9 +115,9 @@ Status StagePlanner::place_arena(fb::Memory memory, int64_t* bytes) {
     if (const auto* loop = loop_around(life.last)) life.last = commands[loop->last].sequence;
   }
   // The solver wants a tensor after the one whose memory it takes over.
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     const Life &x = lives[slot(a)], &y = lives[slot(b)];
-    return x.first != y.first ? x.first < y.first : x.last < y.last;
+    return x.first != y.first ? x.first < y.first : x.last != y.last ? x.last < y.last : a < b;
   });
   // What no loop owns, and what each loop owns.
   std::vector<uint32_t> members;
@@ -225,7 +230,7 @@ Result<Placement> StagePlanner::place_of_sample(uint32_t tensor) const {
   if (!whole.known || loop_of(tensor) != nullptr)
     return invalid_model(str_cat(tensor_name(tensor), " has no place in a batch loop"));
   const auto one = [&](uint32_t expression) {
-    return value_in(*command_values_, expression, tensor_name(tensor) + " for one sample");
+    return value(expression, [&] { return tensor_name(tensor) + " for one sample"; });
   };
   AIPU_ASSIGN_OR_RETURN(const int64_t part, one(tensors[root]->size_bytes()));
   const auto all_parts = checked_mul(part, loop_->samples);

@@ -21,6 +21,10 @@ Result<std::unique_ptr<StagePlan>> StagePlanner::run(std::span<const SymbolValue
   return std::move(plan_);
 }
 
+std::string StagePlanner::tensor_name(uint32_t tensor) const {
+  return str_cat("tensor '", text(items(root_.tensors())[tensor]->name()), "'");
+}
+
 // Memory for all but the words of commands, vectors that grow included.
 Status StagePlanner::take_tables(size_t symbols) {
   constexpr int64_t kPerExpression = sizeof(int64_t) + sizeof(uint8_t) + sizeof(uint32_t);
@@ -49,7 +53,8 @@ Status StagePlanner::evaluate_checks() const {
     if (program != 0 || command.engine != fb::Engine::kHost) continue;
     const fb::HostCommand& host = *items(items(root_.programs())[program]->host())[command.index];
     if (host.op() != fb::HostOp::kCheck) continue;
-    AIPU_ASSIGN_OR_RETURN(const int64_t holds, value(host.a(), command_text(model_, program, command)));
+    AIPU_ASSIGN_OR_RETURN(const int64_t holds,
+                          value(host.a(), [&, p = program] { return command_text(model_, p, command); }));
     if (holds == 0) return check_status(model_, values_, program, command);
   }
   return {};
@@ -135,17 +140,6 @@ Status StagePlanner::fill_loops() {
   loop_ = nullptr;
   command_values_ = &values_;
   return {};
-}
-
-void StagePlanner::sort_patches() {
-  const auto& patches = plan_->patches;
-  std::stable_sort(plan_->patches.begin(), plan_->patches.end(),
-                   [](const auto& a, const auto& b) { return a.root < b.root; });
-  for (uint32_t i = 0; i < patches.size(); ++i) {
-    if (i == 0 || patches[i].root != patches[i - 1].root)
-      plan_->patched_roots.push_back({patches[i].root, i, i, nullptr});
-    plan_->patched_roots.back().end = i + 1;
-  }
 }
 
 void StagePlan::patch(std::span<std::byte* const> roots) {

@@ -49,7 +49,7 @@ Status Session::Impl::begin() {
   }
   current_stage = 0;
   bound_at = 0;
-  stages_evaluated = 0;
+  stages_evaluated = shapes_changed ? 1 : 0;  // by bind_shapes()
   for (uint32_t stage = 1; stage < active.size(); ++stage) active[stage] = nullptr;
   AIPU_RETURN_IF_ERROR(activate(0));
   shapes_changed = false;

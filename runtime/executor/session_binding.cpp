@@ -26,16 +26,18 @@ Status Session::Impl::bind_shapes() {
     const Input& input = inputs[state.tables.input_of_tensor[all_symbols[s]->tensor()]];
     symbols[s] = {input.shape[all_symbols[s]->index()], true};
   }
-  const ExpressionValues values = values_now();
+  stages_evaluated = 0;
+  const ExpressionValues& known = values_until(0);  // as the sizes of all inputs are (check.cpp)
   for (uint32_t i = 0; i < inputs.size(); ++i) {
     const auto shape = items(tensors[input_tensors[i]]->shape());
     for (uint32_t axis = 0; axis < shape.size(); ++axis) {
+      const int64_t expected = known.value_or_zero(shape[axis]);
+      const int64_t found = inputs[i].shape[axis];
+      const bool has_value = known.has_value(shape[axis]);
+      if (has_value && expected == found) continue;
       const std::string where =
           str_cat("input '", state.inputs[i].name, "' ", shape_text(inputs[i].shape), ", axis ", axis);
-      if (!values.has_value(shape[axis])) return values.error(shape[axis]).context(where);
-      const int64_t expected = values.value_or_zero(shape[axis]);
-      const int64_t found = inputs[i].shape[axis];
-      if (expected == found) continue;
+      if (!has_value) return known.error(shape[axis]).context(where);
       std::string why;
       const fb::Expression& extent = *items(root.expressions())[shape[axis]];
       if (extent.op() == fb::ExpressionOp::kSymbol && all_symbols[extent.a()]->kind() == fb::SymbolKind::kInputExtent) {

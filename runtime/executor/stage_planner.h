@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/base/text.h"
@@ -60,12 +61,20 @@ class StagePlanner {
   Status fill_text(const fb::TextCall& call);
   void sort_patches();
 
-  static Result<int64_t> value_in(const ExpressionValues& values, uint32_t expression, std::string_view what) {
+  // `what`, for the error: a text, or what makes one. Plans are made for each new shape, in loops that grow a sequence
+  // in each iteration, and would spend half of their time on texts that nobody reads.
+  template <class What>
+  static Result<int64_t> value_in(const ExpressionValues& values, uint32_t expression, const What& what) {
     if (values.has_value(expression)) return values.value_or_zero(expression);
-    return values.error(expression).context(what);
+    if constexpr (std::is_invocable_v<What>) {
+      return values.error(expression).context(what());
+    } else {
+      return values.error(expression).context(what);
+    }
   }
   // As the command that is being filled in sees it.
-  Result<int64_t> value(uint32_t expression, std::string_view what) const {
+  template <class What>
+  Result<int64_t> value(uint32_t expression, const What& what) const {
     return value_in(*command_values_, expression, what);
   }
   // A tensor of this stage or an earlier one; one of a stage that was skipped is not known.
@@ -89,9 +98,8 @@ class StagePlanner {
     const bool is_here = loop != kNone && loop >= first_loop_ && loop - first_loop_ < plan_of_loop_.size();
     return is_here ? plan_of_loop_[loop - first_loop_] : kNone;
   }
-  std::string tensor_name(uint32_t tensor) const {
-    return str_cat("tensor '", text(items(root_.tensors())[tensor]->name()), "'");
-  }
+  // For messages. Cold, and so are the ways to it: they are kept small, out of the way of what each plan runs through.
+  [[gnu::cold]] std::string tensor_name(uint32_t tensor) const;
   bool is_on_host(uint32_t tensor) const {
     return items(root_.tensors())[tables_.tensor_root[tensor]]->memory() == fb::Memory::kHost;
   }

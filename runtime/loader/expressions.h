@@ -30,7 +30,7 @@ class ExpressionValues {
   int64_t value_or_zero(uint32_t expression) const { return values_[expression]; }
   // The error says what is wrong with the expression, without saying where it is used.
   Result<int64_t> get(uint32_t expression) const;
-  Status error(uint32_t expression) const;
+  [[gnu::cold]] Status error(uint32_t expression) const;
 
  private:
   void evaluate_row(uint32_t i, std::span<const SymbolValue> symbols);
