@@ -472,8 +472,10 @@ void check_moved(const Case& c, const Moved& moved) {
   doubled.scale = 2 * c.scale;
   const Tensor expected = swapped(reference(doubled, o));
   const double tolerance = moved.quantised.empty() ? 2e-5 : kStep * 0.51;
-  if (moved.everywhere)
-    expect_everywhere(b, {"attention_everywhere", inputs, {{"y", expected}}, tolerance}, runnable_targets());
+  if (moved.everywhere) {
+    const auto all = runnable_targets();
+    expect_everywhere(b, {"attention_everywhere", inputs, {{"y", expected}}, tolerance}, {all.front(), all.back()});
+  }
   for (const std::string& target : runnable_targets()) {
     const auto results = run_road(path, inputs, {.target = target});
     ASSERT_TRUE(results.ok()) << target << ": " << results.status().message();
