@@ -31,7 +31,8 @@ constexpr int64_t kUsualExtent = 128;
 // How the extents of a value depend on the symbol.
 struct Batching {
   bool depends = false;
-  bool regular = true;  // if it depends: the first extent is a multiple of the symbol, the others do not depend on it
+  bool regular = true;  // if it depends: one extent is a multiple of the symbol, the others do not depend on it
+  size_t axis = 0;      // that one
 };
 
 // The symbol is 1.
@@ -45,26 +46,58 @@ Batching batching_of(const Shape& shape, const std::string& symbol) {
     std::vector<std::string> names;
     shape[axis].collect_symbols(&names);
     if (std::find(names.begin(), names.end(), symbol) == names.end()) continue;
-    result.depends = true;
     const Dim rows = of_one_sample(shape[axis], symbol);
-    result.regular = result.regular && axis == 0 && !(rows == Dim(0)) && shape[axis] == rows * Dim::symbol(symbol);
+    result.regular = !result.depends && !(rows == Dim(0)) && shape[axis] == rows * Dim::symbol(symbol);
+    result.depends = true;
+    result.axis = axis;
   }
   return result;
 }
 
 // Whether sample i of every output comes from sample i of those inputs that have samples, and from all of the others.
-bool samples_face(const Graph& graph, const Node& node, const graph::AxisMap& map,
-                  const std::vector<Batching>& inputs) {
-  return std::all_of(map.begin(), map.end(), [&](const std::vector<graph::OutputAxis>& output) {
-    if (output.empty()) return true;  // absent: what depends on the symbol has axes
-    if (!output[0].apart) return false;
+bool samples_face(const Graph& graph, const Node& node, const graph::AxisMap& map, const std::vector<Batching>& inputs,
+                  const std::vector<size_t>& axes) {
+  for (size_t i = 0; i < map.size(); ++i) {
+    if (map[i].empty()) continue;  // absent: what depends on the symbol has axes
+    const graph::OutputAxis& samples = map[i][axes[i]];
+    if (!samples.apart) return false;
     for (size_t k = 0; k < inputs.size(); ++k) {
-      if (inputs[k].depends && output[0].from[k] != 0) return false;
-      const bool cut = !inputs[k].depends && output[0].from[k] != graph::OutputAxis::kNone;
-      if (cut && graph.type(node.inputs[k]).shape[static_cast<size_t>(output[0].from[k])] != Dim(1)) return false;
+      if (inputs[k].depends && samples.from[k] != static_cast<int>(inputs[k].axis)) return false;
+      const bool cut = !inputs[k].depends && samples.from[k] != graph::OutputAxis::kNone;
+      if (cut && graph.type(node.inputs[k]).shape[static_cast<size_t>(samples.from[k])] != Dim(1)) return false;
     }
-    return true;
-  });
+  }
+  return true;
+}
+
+// keeps_samples_apart(), but for values that `may_turn`, whose samples may be along any axis.
+template <typename MayTurn>
+bool keeps_apart(const Graph& graph, const Node& node, const std::string& symbol, MayTurn may_turn) {
+  std::vector<Batching> inputs;
+  bool batched = false;
+  const auto is_regular = [&](graph::ValueId value, const Batching& batching) {
+    return batching.regular && (batching.axis == 0 || may_turn(value));
+  };
+  for (const graph::ValueId input : node.inputs) {
+    inputs.push_back(input.valid() ? batching_of(graph.type(input).shape, symbol) : Batching());
+    if (!is_regular(input, inputs.back())) return false;
+    batched |= inputs.back().depends;
+  }
+  std::vector<size_t> axes;  // of the outputs
+  for (const graph::ValueId output : node.outputs) {
+    axes.push_back(0);
+    if (!output.valid()) continue;
+    const Batching result = batching_of(graph.type(output).shape, symbol);
+    if (!is_regular(output, result) || result.depends != batched) return false;
+    axes.back() = result.axis;
+  }
+  // Whether a command runs is decided for all samples together.
+  if (!node.subgraphs.empty() || !(graph::needed(node) == Dim(1))) return false;
+  // The same for every sample.
+  if (!batched) return true;
+  const graph::OpDef* def = graph.find_op(node.op);
+  const auto map = def != nullptr ? graph::axis_map(*def, graph, node) : std::nullopt;
+  return map && samples_face(graph, node, *map, inputs, axes);
 }
 
 // The loops over one symbol.
@@ -125,9 +158,14 @@ class Finder {
 
   bool apart(uint32_t group) {
     if (apart_[group] < 0) {
-      const auto& nodes = groups_[group].group.nodes;
-      apart_[group] = std::all_of(nodes.begin(), nodes.end(), [&](graph::NodeId id) {
-        return keeps_samples_apart(graph_, graph_.node(id), plan_.symbols[symbol_].name);
+      const graph::Group& all = groups_[group].group;
+      const auto has = [](const std::vector<graph::ValueId>& values, graph::ValueId value) {
+        return std::find(values.begin(), values.end(), value) != values.end();
+      };
+      // What lies between the nodes of a group is in nobody's memory.
+      apart_[group] = std::all_of(all.nodes.begin(), all.nodes.end(), [&](graph::NodeId id) {
+        return keeps_apart(graph_, graph_.node(id), plan_.symbols[symbol_].name,
+                           [&](graph::ValueId value) { return !has(all.inputs, value) && !has(all.outputs, value); });
       });
     }
     return apart_[group] != 0;
@@ -278,25 +316,7 @@ class Finder {
 }  // namespace
 
 bool keeps_samples_apart(const Graph& graph, const Node& node, const std::string& symbol) {
-  std::vector<Batching> inputs;
-  bool batched = false;
-  for (const graph::ValueId input : node.inputs) {
-    inputs.push_back(input.valid() ? batching_of(graph.type(input).shape, symbol) : Batching());
-    if (!inputs.back().regular) return false;
-    batched |= inputs.back().depends;
-  }
-  for (const graph::ValueId output : node.outputs) {
-    if (!output.valid()) continue;
-    const Batching result = batching_of(graph.type(output).shape, symbol);
-    if (!result.regular || result.depends != batched) return false;
-  }
-  // Whether a command runs is decided for all samples together.
-  if (!node.subgraphs.empty() || !(graph::needed(node) == Dim(1))) return false;
-  // The same for every sample.
-  if (!batched) return true;
-  const graph::OpDef* def = graph.find_op(node.op);
-  const auto map = def != nullptr ? graph::axis_map(*def, graph, node) : std::nullopt;
-  return map && samples_face(graph, node, *map, inputs);
+  return keeps_apart(graph, node, symbol, [](graph::ValueId) { return false; });
 }
 
 std::vector<FoundBatchLoop> find_batch_loops(const Plan& plan, const Graph& graph, std::span<const PlannedGroup> groups,

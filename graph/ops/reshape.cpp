@@ -236,15 +236,27 @@ OpDef one_operand(std::string name, uint32_t traits, std::function<Status(InferC
 
 bool has_shape_operand(const Node& node) { return node.inputs.size() > 1 && node.inputs[1].valid(); }
 
-// Leading axes of the same extents, and the first that differ: elements keep their order, so that equal parts of the
-// first axis are equal parts of the memory.
+// Leading axes of the same extents, those of 1 left out, and the first that differ: elements keep their order, so that
+// equal parts of the first axis are equal parts of the memory.
 std::optional<AxisMap> view_axes(const Graph& graph, const Node& node) {
   if (has_shape_operand(node)) return std::nullopt;
   AxisMapBuilder map(graph, node);
-  const size_t rank = std::min(map.input_rank(0), map.output_rank(0));
-  size_t same = 0;
-  while (same < rank && map.input_extent(0, same) == map.output_extent(0, same)) ++same;
-  return map.link_leading(0, 0, std::min(same + 1, rank)).take();
+  size_t from = 0, to = 0;
+  while (from < map.input_rank(0) && to < map.output_rank(0)) {
+    const Dim& before = map.input_extent(0, from);
+    const Dim& after = map.output_extent(0, to);
+    if (!(before == after) && before == Dim(1)) {
+      ++from;
+    } else if (!(before == after) && after == Dim(1)) {
+      ++to;
+    } else {
+      map.link(0, to, 0, from).apart(0, to);
+      if (!(before == after)) break;
+      ++from;
+      ++to;
+    }
+  }
+  return map.take();
 }
 
 std::optional<AxisMap> expand_axes(const Graph& graph, const Node& node) {

@@ -100,16 +100,17 @@ namespace {
 constexpr size_t kMostNumbersInSource = 8;
 
 Result<FusedExpression> epilogue_expression(SetupContext& context, const std::vector<NodeId>& nodes, ValueId seed,
-                                            bool is_bounded, bool in_pieces) {
+                                            const AnchorArithmetic& arithmetic, bool in_pieces) {
   // A target whose instructions are counted is an NPU: its conversions round and saturate.
   const bool is_npu = context.target().costs.has_value();
-  const bool bounded = is_npu && is_bounded;
+  const bool bounded = is_npu && arithmetic.is_bounded;
   const auto fuse = [&](bool in_source) {
     return bounded ? fuse_bounded_expression(context.graph(), nodes, seed, in_source)
                    : fuse_expression(context.graph(), nodes, seed, in_source, in_pieces);
   };
   AIPU_ASSIGN_OR_RETURN(FusedExpression any, fuse(false));
-  if (any.numbers.empty() || ((any.function.is_long() || any.looks_up) && !is_npu)) return any;
+  if (any.numbers.empty() || arithmetic.shares_kernels || ((any.function.is_long() || any.looks_up) && !is_npu))
+    return any;
   AIPU_ASSIGN_OR_RETURN(FusedExpression one, fuse(true));
   return context.is_among_first(any.function.source("compute"), one.function.source("compute"), kMostNumbersInSource)
              ? std::move(one)
@@ -129,12 +130,17 @@ DType accumulator_dtype(DType stored) { return compute_dtype(stored); }
 
 Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DType accumulator,
                                const AnchorArithmetic& arithmetic, dsl::TemplateParams* params) {
-  const Graph& graph = context.graph();
-  Epilogue epilogue;
   std::vector<NodeId> nodes;
   for (const NodeId id : context.group().nodes) {
     if (id != context.group().anchor) nodes.push_back(id);
   }
+  return bind_epilogue(context, nodes, anchor_output, accumulator, arithmetic, params);
+}
+
+Result<Epilogue> bind_epilogue(SetupContext& context, const std::vector<NodeId>& nodes, ValueId anchor_output,
+                               DType accumulator, const AnchorArithmetic& arithmetic, dsl::TemplateParams* params) {
+  const Graph& graph = context.graph();
+  Epilogue epilogue;
   epilogue.result = anchor_output;
   std::vector<FusedExpression::Number> numbers;
   const Expression v = Expression::atom("v");
@@ -152,7 +158,7 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
       nodes.begin(), quantized ? nodes.begin() + static_cast<ptrdiff_t>(quantized->first) : nodes.end());
   if (!computed.empty()) {
     AIPU_ASSIGN_OR_RETURN(FusedExpression fused,
-                          epilogue_expression(context, computed, anchor_output, arithmetic.is_bounded, in_pieces));
+                          epilogue_expression(context, computed, anchor_output, arithmetic, in_pieces));
     is_long = fused.looks_up;
     epilogue.extras = fused.operands;
     numbers = std::move(fused.numbers);

@@ -35,7 +35,8 @@ struct AnchorArithmetic {
   double scale = 1;
   graph::ValueId addend;  // a bias or Gemm's C; must have an operand mode
   double addend_scale = 1;
-  bool is_bounded = false;  // what the neighbours see are numbers of less than 2^96, never infinity or NaN
+  bool is_bounded = false;      // what the neighbours see are numbers of less than 2^96, never infinity or NaN
+  bool shares_kernels = false;  // numbers are arguments, for a kernel so long that one more costs more than a register
 };
 
 // The value that a group with an epilogue stores: that of the last node.
@@ -49,6 +50,10 @@ std::string_view operand_mode(const graph::Shape& operand, const graph::Shape& s
 // `accumulator` is the dtype of the anchor's accumulators. The group's nodes other than the anchor are the epilogue.
 Result<Epilogue> bind_epilogue(SetupContext& context, graph::ValueId anchor_output, DType accumulator,
                                const AnchorArithmetic& arithmetic, dsl::TemplateParams* params);
+// The same of some of the group's nodes, in topological order.
+Result<Epilogue> bind_epilogue(SetupContext& context, const std::vector<graph::NodeId>& nodes,
+                               graph::ValueId anchor_output, DType accumulator, const AnchorArithmetic& arithmetic,
+                               dsl::TemplateParams* params);
 
 // The values that bind_epilogue() will find to be operands: its `extras`, and then the addend.
 Result<std::vector<graph::ValueId>> epilogue_operands(const SetupContext& context, const AnchorArithmetic& arithmetic);

@@ -1,6 +1,6 @@
-// Attention: MatMul, scale, mask, Softmax and MatMul as one kernel that keeps the scores in the cache, with the
-// Transposes around them read and written as strides: templates/attention.py, or templates/attention_step.py where
-// there are few queries.
+// Attention: MatMul, scale, mask, Softmax and MatMul as one kernel that keeps the scores in the cache, with what moves
+// elements around them (Transpose, Split, Reshape, ...) read and written as strides, and a QuantizeLinear behind them:
+// templates/attention.py, or templates/attention_step.py where there are few queries.
 #include <algorithm>
 #include <array>
 #include <tuple>
@@ -9,8 +9,10 @@
 
 #include "kernels/dsl/stage_parameters.h"
 #include "kernels/parts/axis_view.h"
+#include "kernels/parts/fusion.h"
 #include "kernels/parts/register_tile.h"
 #include "kernels/parts/strided_map.h"
+#include "kernels/parts/strided_view.h"
 #include "kernels/plugins/plugin_list.h"
 
 namespace aipu::kernels {
@@ -25,6 +27,8 @@ using graph::ValueId;
 
 // Keys at a time: their scores, for two vectors of queries, are a third of a first-level cache.
 constexpr int64_t kBlockKeys = 128;
+// Elements of a head's values that are copied to be near each other: a quarter of a second-level cache.
+constexpr int64_t kMostPacked = int64_t{1} << 17;
 // The fewest keys at a time that local memory is used for.
 constexpr int64_t kLeastStagedKeys = 8;
 // The fewest queries that attention.py is faster with, the rest of its lanes being empty (measured with 8 and 16
@@ -40,11 +44,14 @@ constexpr int64_t kWantedUnits = 16;
 struct Operand {
   ValueId value;
   std::array<Dim, 4> strides = {0, 0, 0, 0};
+  Dim offset = 0;  // of the first one
 };
 
 struct Attention {
   std::vector<NodeId> nodes;
   Operand query, key, value, mask, out;  // key as [batch, head, channel, key]; mask.value may be invalid
+  ValueId product;                       // the result as float32, and what is computed from it before it is stored
+  std::vector<NodeId> epilogue;
   Dim batches = 1, heads = 1, queries, keys, depth, channels;
   double scale = 1, fill = 0;
   std::string mask_mode = "none";
@@ -91,14 +98,18 @@ class Matcher {
   }
 
   NodeId softmax_of(NodeId id) const {
-    if (op(id) == "Slice") id = only_user(graph_, graph_.node(id).outputs[0]);
-    if (op(id) == "Transpose") id = only_user(graph_, graph_.node(id).outputs[0]);
-    if (op(id) != "MatMul") return {};
-    if (const NodeId before = producer(graph_.node(id).inputs[0]); op(before) == "Softmax") return before;
-    // The scores: at most a scale and a mask further on.
-    for (int i = 0; i < 3 && id.valid(); ++i) {
-      id = only_user(graph_, graph_.node(id).outputs[0]);
+    // At most what moves and scales an operand, a product, a scale and a mask further on.
+    for (int i = 0; i < 12 && id.valid(); ++i) {
       if (op(id) == "Softmax") return id;
+      if (op(id) == "MatMul") {
+        if (const NodeId before = producer(graph_.node(id).inputs[0]); op(before) == "Softmax") return before;
+      }
+      const auto& outputs = graph_.node(id).outputs;
+      if (outputs.empty() || !outputs[0].valid()) return {};
+      // Of a tensor that has all three the first part is as good as the others.
+      const auto users = graph_.users(outputs[0]);
+      if (users.empty() || graph_.is_graph_output(outputs[0])) return {};
+      id = users[0];
     }
     return {};
   }
@@ -155,102 +166,181 @@ class Matcher {
     for (auto it = between.rbegin(); it != between.rend(); ++it) found_.nodes.push_back(*it);
     found_.nodes.push_back(softmax);
     found_.nodes.push_back(second);
-    found_.query = operand(q, {found_.queries, found_.depth}, false);
-    found_.key = operand(k, {found_.depth, found_.keys}, true);
-    found_.value = operand(v, {found_.keys, found_.channels}, false);
-    found_.out = {product, last_four(contiguous_strides(results))};
-    if (const NodeId id = only_user(graph_, product); op(id) == "Transpose") {
-      const auto& perm = graph_.node(id).attributes.ints("perm");
-      if (perm.back() == static_cast<int64_t>(rank) - 1) {
-        const std::vector<Dim> strides = contiguous_strides(graph_.type(graph_.node(id).outputs[0]).shape);
-        std::vector<Dim> own(rank);
-        for (size_t i = 0; i < rank; ++i) own[static_cast<size_t>(perm[i])] = strides[i];
-        found_.out = {graph_.node(id).outputs[0], last_four(own)};
-        found_.nodes.push_back(id);
-      }
-    }
+    read_operands(q, k, v);
+    found_.product = product;
+    store_result(product, results);
     return true;
   }
 
-  // The value whose first rows a value is, and nobody else asks for as such, so that they are read where they are: of a
-  // cache those that are filled.
-  ValueId whole_of(ValueId value) {
-    const NodeId id = producer(value);
-    if (op(id) != "Slice" || !only_user(graph_, value).valid()) return value;
-    const Node& node = graph_.node(id);
-    const Shape& whole = graph_.type(node.inputs[0]).shape;
-    const Shape& part = graph_.type(value).shape;
-    for (size_t i = 0; i < whole.size(); ++i) {
-      const bool is_row = i + 2 == whole.size();
-      if (!(node.attributes.shape("starts")[i] == Dim(0)) || node.attributes.ints("steps")[i] != 1 ||
-          (!is_row && whole[i] != part[i]))
-        return value;
+  // The result is stored where a Transpose wants it, and as the 8-bit integers that a QuantizeLinear makes of it, in
+  // whichever order they come.
+  void store_result(ValueId product, const Shape& results) {
+    found_.out = {product, last_four(contiguous_strides(results))};
+    bool is_transposed = false;
+    for (NodeId id = only_user(graph_, product); id.valid(); id = only_user(graph_, graph_.node(id).outputs[0])) {
+      const Node& node = graph_.node(id);
+      const auto rank = static_cast<int64_t>(space_.size());
+      if (node.op == "Transpose" && !is_transposed && node.attributes.ints("perm").back() == rank - 1) {
+        const auto& perm = node.attributes.ints("perm");
+        const std::vector<Dim> strides = contiguous_strides(graph_.type(node.outputs[0]).shape);
+        std::vector<Dim> own(static_cast<size_t>(rank));
+        for (size_t i = 0; i < own.size(); ++i) own[static_cast<size_t>(perm[i])] = strides[i];
+        found_.out.strides = last_four(own);
+        is_transposed = true;
+      } else if (found_.epilogue.empty() && is_quantisation(node)) {
+        found_.epilogue.push_back(id);
+      } else {
+        return;
+      }
+      found_.out.value = node.outputs[0];
+      found_.nodes.push_back(id);
     }
-    found_.nodes.push_back(id);
-    return node.inputs[0];
   }
 
-  // How a product's operand of [..., rows, columns] is read. A Transpose that feeds nothing else is read through if the
-  // columns (or, where `rows_will_do`, the rows) are contiguous in front of it.
-  Operand operand(ValueId value, const Shape& matrix, bool rows_will_do) {
-    Shape to(space_.begin(), space_.end() - 2);
-    to.insert(to.end(), matrix.begin(), matrix.end());
-    const Shape& shape = graph_.type(value).shape;
-    const NodeId id = producer(value);
-    if (op(id) == "Transpose" && only_user(graph_, value).valid()) {
-      const Node& node = graph_.node(id);
-      const auto& perm = node.attributes.ints("perm");
-      const size_t known = found_.nodes.size();
-      const ValueId whole = whole_of(node.inputs[0]);
-      const std::vector<Dim> own = contiguous_strides(graph_.type(whole).shape);
-      std::vector<Dim> strides(to.size(), Dim(0));
-      for (size_t i = 0; i < shape.size(); ++i) {
-        const size_t target = to.size() - shape.size() + i;
-        const Dim& stride = own[static_cast<size_t>(perm[i])];
-        const bool in_matrix = i + 2 >= shape.size();
-        strides[target] =
-            in_matrix || shape[i] == to[target] ? stride : graph::select(graph::eq(shape[i], 1), 0, stride);
+  // Of the whole tensor by one scale.
+  bool is_quantisation(const Node& node) const {
+    if (node.op != "QuantizeLinear" || dtype_bytes(graph_.type(node.outputs[0]).dtype) != 1) return false;
+    return std::all_of(node.inputs.begin() + 1, node.inputs.end(), [&](ValueId input) {
+      return !input.valid() || graph::element_count(graph_.type(input).shape) == Dim(1);
+    });
+  }
+
+  // How an operand of [..., rows, columns] comes about: nodes that only move elements, or multiply all of them by a
+  // number, the last one first.
+  struct Path {
+    ValueId value;
+    Shape matrix;
+    bool rows_will_do = false;
+    std::vector<NodeId> nodes;
+    std::optional<Operand> operand;
+  };
+
+  // Products read their operands as they are before such nodes, where these feed nothing else and leave the columns
+  // (or, where `rows_will_do`, the rows) contiguous.
+  void read_operands(ValueId q, ValueId k, ValueId v) {
+    std::array<Path, 3> paths = {Path{q, {found_.queries, found_.depth}}, Path{k, {found_.depth, found_.keys}, true},
+                                 Path{v, {found_.keys, found_.channels}}};
+    for (Path& path : paths) {
+      const bool scaled = &path != &paths[2];
+      for (NodeId id = producer(path.value); is_on_the_way(id, scaled); id = producer(moved_by(graph_.node(id))))
+        path.nodes.push_back(id);
+    }
+    // One node less as long as one of them feeds others, or what is then read is not strides away.
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (Path& path : paths) {
+        // A Reshape at the end is a view anyway.
+        while (!path.nodes.empty() && op(path.nodes.back()) == "Reshape") path.nodes.pop_back();
+        path.operand = read_along(path);
+        const bool is_closed =
+            std::all_of(path.nodes.begin(), path.nodes.end(), [&](NodeId id) { return feeds_paths_only(paths, id); });
+        if (path.nodes.empty() || (path.operand && is_closed)) continue;
+        path.nodes.pop_back();
+        changed = true;
       }
-      if (strides.back() == Dim(1) || (rows_will_do && strides[strides.size() - 2] == Dim(1))) {
+    }
+    for (const Path& path : paths) {
+      for (const NodeId id : path.nodes) {
+        if (std::find(found_.nodes.begin(), found_.nodes.end(), id) != found_.nodes.end()) continue;
         found_.nodes.push_back(id);
-        return {whole, last_four(strides)};
       }
-      found_.nodes.resize(known);
     }
-    const ValueId whole = whole_of(value);
-    const std::vector<Dim> own = contiguous_strides(graph_.type(whole).shape);
-    Operand result{whole, last_four(broadcast_strides(shape, to))};
-    for (size_t i = 0; i + 2 < shape.size(); ++i) {
-      if (whole == value || shape[i] == Dim(1)) continue;
-      const bool same = shape[i] == to[to.size() - shape.size() + i];
-      result.strides[4 - shape.size() + i] = same ? own[i] : graph::select(graph::eq(shape[i], 1), 0, own[i]);
+    for (const Path* path : {&paths[0], &paths[1]}) {
+      for (const NodeId id : path->nodes) found_.scale *= factor_of(graph_.node(id)).value_or(1);
     }
-    result.strides[2] = shape.back();
-    result.strides[3] = 1;
-    return result;
+    found_.query = *paths[0].operand;
+    found_.key = *paths[1].operand;
+    found_.value = *paths[2].operand;
+  }
+
+  bool is_on_the_way(NodeId id, bool scaled) const {
+    if (!id.valid()) return false;
+    static constexpr std::string_view kMoving[] = {"Transpose", "Reshape", "Split", "Slice", "Gather"};
+    const Node& node = graph_.node(id);
+    return std::find(std::begin(kMoving), std::end(kMoving), node.op) != std::end(kMoving) ||
+           (scaled && factor_of(node));
+  }
+
+  // The operand whose elements a node on the way moves or multiplies.
+  ValueId moved_by(const Node& node) const {
+    return node.inputs[node.op == "Mul" && graph_.constant(node.inputs[0]) != nullptr ? 1 : 0];
+  }
+  ValueId root_of(const Path& path) const {
+    return path.nodes.empty() ? path.value : moved_by(graph_.node(path.nodes.back()));
+  }
+
+  // Whether what a node gives is for nodes of the paths and the products only, and nothing that a path begins with.
+  bool feeds_paths_only(const std::array<Path, 3>& paths, NodeId id) const {
+    const auto& outputs = graph_.node(id).outputs;
+    return std::all_of(outputs.begin(), outputs.end(), [&](ValueId output) {
+      if (!output.valid()) return true;
+      if (graph_.is_graph_output(output) ||
+          std::any_of(paths.begin(), paths.end(), [&](const Path& path) { return root_of(path) == output; }))
+        return false;
+      const auto users = graph_.users(output);
+      return std::all_of(users.begin(), users.end(), [&](NodeId user) {
+        const auto has = [&](const std::vector<NodeId>& nodes) {
+          return std::find(nodes.begin(), nodes.end(), user) != nodes.end();
+        };
+        return has(found_.nodes) ||
+               std::any_of(paths.begin(), paths.end(), [&](const Path& path) { return has(path.nodes); });
+      });
+    });
+  }
+
+  std::optional<Operand> read_along(const Path& path) const {
+    Shape to(space_.begin(), space_.end() - 2);
+    to.insert(to.end(), path.matrix.begin(), path.matrix.end());
+    const ValueId root = root_of(path);
+    StridedView view = whole_view(graph_.type(root).shape);
+    for (size_t i = path.nodes.size(); i-- > 0;) {
+      const Node& node = graph_.node(path.nodes[i]);
+      if (factor_of(node)) continue;
+      const ValueId output = i == 0 ? path.value : moved_by(graph_.node(path.nodes[i - 1]));
+      auto behind = view_behind(graph_, node, output, view);
+      if (!behind) return std::nullopt;
+      view = std::move(*behind);
+    }
+    std::vector<Dim> strides(to.size(), Dim(0));
+    const size_t rank = view.shape.size();
+    for (size_t i = 0; i < rank; ++i) {
+      const size_t target = to.size() - rank + i;
+      const Dim& stride = view.strides[i];
+      const bool in_matrix = i + 2 >= rank;
+      strides[target] =
+          in_matrix || view.shape[i] == to[target] ? stride : graph::select(graph::eq(view.shape[i], 1), 0, stride);
+    }
+    const size_t last = strides.size() - 1;
+    if (!(strides[last] == Dim(1)) && !(path.rows_will_do && strides[last - 1] == Dim(1)) && !path.nodes.empty())
+      return std::nullopt;
+    return Operand{root, last_four(strides), view.offset};
+  }
+
+  // What a Mul or Div multiplies all elements of its other operand by.
+  std::optional<double> factor_of(const Node& node) const {
+    if (node.op != "Mul" && node.op != "Div") return std::nullopt;
+    const ValueId moved = moved_by(node);
+    const graph::Constant* factor = graph_.constant(node.inputs[moved == node.inputs[0] ? 1 : 0]);
+    if (factor == nullptr || factor->element_count() != 1 || factor->dtype() != DType::kF32) return std::nullopt;
+    if (graph_.type(node.outputs[0]).shape != graph_.type(moved).shape) return std::nullopt;
+    const double number = factor->to_doubles()[0];
+    return node.op == "Mul" ? number : 1 / number;
   }
 
   bool match_scale(NodeId id, ValueId* scores) {
-    if (op(id) != "Mul" && op(id) != "Div") return false;
+    if (!id.valid()) return false;
     const Node& node = graph_.node(id);
-    const bool swapped = node.op == "Mul" && graph_.constant(node.inputs[0]) != nullptr;
-    const graph::Constant* factor = graph_.constant(node.inputs[swapped ? 0 : 1]);
-    if (factor == nullptr || factor->element_count() != 1 || factor->dtype() != DType::kF32) return false;
-    if (graph_.type(node.outputs[0]).shape != space_) return false;
-    const double number = factor->to_doubles()[0];
-    found_.scale = node.op == "Mul" ? number : 1 / number;
-    *scores = node.inputs[swapped ? 1 : 0];
+    const auto factor = factor_of(node);
+    if (!factor || graph_.type(node.outputs[0]).shape != space_) return false;
+    found_.scale = *factor;
+    *scores = moved_by(node);
     return true;
   }
 
   // Whether a value, a scale further back at most, is the result of a matrix product.
   bool is_product(ValueId value) const {
     NodeId id = producer(value);
-    if (op(id) == "Mul" || op(id) == "Div") {
-      const Node& node = graph_.node(id);
-      const bool swapped = graph_.constant(node.inputs[0]) != nullptr;
-      id = producer(node.inputs[swapped ? 1 : 0]);
-    }
+    if (op(id) == "Mul" || op(id) == "Div") id = producer(moved_by(graph_.node(id)));
     return op(id) == "MatMul";
   }
 
@@ -305,7 +395,8 @@ class AttentionPlugin final : public OpPlugin {
   // Anchored at whichever node of the pattern comes first, so that the Transposes in front can be taken along.
   graph::ClaimResult claim(const Graph& graph, NodeId anchor, const graph::ClaimTarget&) const override {
     const Node& node = graph.node(anchor);
-    if (node.op != "Transpose" && node.op != "MatMul" && node.op != "Slice") return std::nullopt;
+    static constexpr std::string_view kFirst[] = {"MatMul", "Transpose", "Split", "Slice", "Gather", "Mul", "Div"};
+    if (std::find(std::begin(kFirst), std::end(kFirst), node.op) == std::end(kFirst)) return std::nullopt;
     const auto found = Matcher(graph).match(anchor);
     if (!found) return std::nullopt;
     // All or nothing: a claim loses nodes from its end, down to the anchor.
@@ -321,8 +412,12 @@ class AttentionPlugin final : public OpPlugin {
     const Graph& graph = context.graph();
     if (context.group().nodes.size() == 1) {
       // Somebody else had a part of the pattern before.
-      return context.anchor().op == "MatMul" ? make_matmul_plugin()->setup(context)
-                                             : make_strided_copy_plugin()->setup(context);
+      const std::string& op = context.anchor().op;
+      if (op == "MatMul") return make_matmul_plugin()->setup(context);
+      if (op == "Split") return make_split_plugin()->setup(context);
+      if (op == "Gather") return make_gather_plugin()->setup(context);
+      if (op == "Mul" || op == "Div") return make_elementwise_plugin()->setup(context);
+      return make_strided_copy_plugin()->setup(context);
     }
     auto found = Matcher(graph).match(context.group().anchor);
     if (!found) return internal_error("not an attention");
@@ -336,25 +431,40 @@ class AttentionPlugin final : public OpPlugin {
   }
 
  private:
-  static dsl::TemplateParams common_params(const SetupContext& context, const Attention& a) {
-    const int lanes = context.lanes(DType::kF32);
+  // Both with the epilogue's operands.
+  struct Kernel {
     dsl::TemplateParams params;
+    std::vector<KernelArgument> extras;
+  };
+  static Result<Kernel> common_kernel(SetupContext& context, const Attention& a) {
+    const int lanes = context.lanes(DType::kF32);
+    Kernel kernel;
+    dsl::TemplateParams& params = kernel.params;
     params.set("VL", lanes).set("LANES", lanes).set("USE_FMA", true).set("ACC", DType::kF32);
     params.set("KEY_UNIT", a.key.strides[2] == Dim(1)).set("MASK", a.mask_mode).set("SCALE", a.scale);
     params.set("MASK_TYPE", a.mask_mode == "keep" || a.mask_mode == "drop" ? DType::kU8 : DType::kF32);
-    return params;
+    AnchorArithmetic arithmetic;
+    arithmetic.shares_kernels = true;
+    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue,
+                          bind_epilogue(context, a.epilogue, a.product, DType::kF32, arithmetic, &params));
+    kernel.extras = std::move(epilogue.extra_arguments);
+    return kernel;
   }
 
   // Of both kernels: operands, extents, strides.
-  static KernelArguments common_arguments(const SetupContext& context, const Attention& a, const Dim& condition) {
+  static KernelArguments common_arguments(const SetupContext& context, const Attention& a, const Dim& condition,
+                                          const std::vector<KernelArgument>& extras) {
     KernelArguments arguments;
-    arguments.pointer("query", context.value(a.query.value))
-        .pointer("key", context.value(a.key.value))
-        .pointer("value", context.value(a.value.value))
+    const auto place = [&](const Operand& operand) {
+      return PointerArgument{context.value(operand.value), operand.offset * Dim(static_cast<int64_t>(sizeof(float)))};
+    };
+    arguments.pointer("query", place(a.query))
+        .pointer("key", place(a.key))
+        .pointer("value", place(a.value))
         .pointer("mask", context.value(a.mask_mode == "none" ? a.query.value : a.mask.value))
         .real("fill", a.fill)
         .record("operands", {{"keys", a.keys}, {"depth", a.depth}});
-    bind_output(context, a, condition, &arguments);
+    bind_output(context, a, condition, extras, &arguments);
     const auto& [q, k, v, m] = std::tie(a.query.strides, a.key.strides, a.value.strides, a.mask.strides);
     arguments.record("operands.query", {{"batch", q[0]}, {"head", q[1]}, {"row", q[2]}});
     // A key is a column of the right operand.
@@ -364,9 +474,10 @@ class AttentionPlugin final : public OpPlugin {
     return arguments;
   }
   static void bind_output(const SetupContext& context, const Attention& a, const Dim& condition,
-                          KernelArguments* arguments) {
+                          const std::vector<KernelArgument>& extras, KernelArguments* arguments) {
     const auto& o = a.out.strides;
     arguments->pointer("out", context.value(a.out.value))
+        .list("extras", extras)
         .record(
             "results",
             {{"batches", a.batches * condition}, {"heads", a.heads}, {"queries", a.queries}, {"channels", a.channels}})
@@ -378,12 +489,15 @@ class AttentionPlugin final : public OpPlugin {
     const int lanes = context.lanes(DType::kF32);
     const RegisterTile tile = register_tile(context.target(), a.queries, lanes);
     const bool by_query = a.mask_mode != "none" && !(a.mask.strides[2] == Dim(0));
-    dsl::TemplateParams params = common_params(context, a);
+    AIPU_ASSIGN_OR_RETURN(auto common, common_kernel(context, a));
+    auto& [params, extras] = common;
     params.set("NV", tile.vectors).set("MASK_BY_QUERY", by_query);
+    const Dim width = static_cast<int64_t>(tile.vectors) * lanes;
+    const Dim last = graph::ceildiv(graph::mod(a.queries, width), lanes);
+    params.set("LAST", last.constant_or(0) > 0 ? *last.constant() : static_cast<int64_t>(tile.vectors));
     params.set("KEY_HEIGHTS", tile_heights({1, false}, tile.rows))
         .set("CHANNEL_HEIGHTS", tile_heights(row_count({a.channels}), tile.rows));
 
-    const Dim width = static_cast<int64_t>(tile.vectors) * lanes;
     const auto padded = [&](const Dim& extent) { return graph::ceildiv(extent, lanes) * Dim(lanes); };
     // State, queries, results, scores, mask; see the template.
     const auto scratch_of = [&](const Dim& block) {
@@ -402,24 +516,33 @@ class AttentionPlugin final : public OpPlugin {
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("attention.py", "attention", params));
 
     const Dim block = graph::max(graph::min(a.keys, is_staged ? staged : kBlockKeys), 1);
-    const Dim scratch = scratch_of(block);
+    const Dim rows = graph::max(a.keys, 1) * (padded(a.channels) + Dim(lanes));
+    const Dim packed = is_staged ? Dim(0) : packs(a, width) * graph::lt(rows, kMostPacked + 1);
+    const Dim scratch = scratch_of(block) + packed * rows;
     const Dim units = a.batches * a.heads * graph::ceildiv(a.queries, width) * condition;
     const Dim tecs = graph::max(graph::min(units, tec_count()), 1);
-    KernelArguments arguments = common_arguments(context, a, condition);
+    KernelArguments arguments = common_arguments(context, a, condition, extras);
     // Nothing is read there if local memory has it.
     const Dim bytes = is_staged ? Dim(static_cast<int64_t>(sizeof(float)))
                                 : tecs * scratch * Dim(static_cast<int64_t>(sizeof(float)));
-    arguments.pointer("scratch", context.add_workspace(bytes)).scalars({{"block", block}, {"scratch_size", scratch}});
+    arguments.pointer("scratch", context.add_workspace(bytes))
+        .scalars({{"block", block}, {"packed", packed}, {"scratch_size", scratch}});
     AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, tecs));
     if (is_staged) context.note(fmt::format("{} keys at a time in local memory, and their values", staged));
     return {};
+  }
+
+  // 1 where it pays that a TEC copies a head's values: they lie apart, and more than one unit reads them.
+  static Dim packs(const Attention& a, const Dim& width) {
+    return a.value.strides[2] == a.channels ? Dim(0) : graph::lt(width, a.queries);
   }
 
   static Status launch_few(SetupContext& context, const Attention& a, const Dim& condition) {
     const int lanes = context.lanes(DType::kF32);
     const auto may_end_within_a_vector = [&](const Dim& extent) { return extent.constant_or(1) % lanes != 0; };
     const bool many_registers = context.target().vector_registers >= 32;
-    dsl::TemplateParams params = common_params(context, a);
+    AIPU_ASSIGN_OR_RETURN(auto common, common_kernel(context, a));
+    auto& [params, extras] = common;
     // Keys ahead.
     params.set("PREFETCH", static_cast<int64_t>(context.target().vector_bits >= 512 ? 96 : 0));
     params.set("NV", 1)
@@ -444,7 +567,7 @@ class AttentionPlugin final : public OpPlugin {
       return context.add_workspace(elements * Dim(static_cast<int64_t>(sizeof(float))));
     };
     const TensorRef partial = workspace(graph::select(graph::eq(ranges, 1), Dim(1), units * results));
-    KernelArguments arguments = common_arguments(context, a, condition);
+    KernelArguments arguments = common_arguments(context, a, condition, extras);
     arguments.pointer("scratch", workspace(tecs * scratch))
         .pointer("partial", partial)
         .scalars({{"block", block}, {"scratch_size", scratch}, {"ranges", ranges}});
@@ -453,7 +576,7 @@ class AttentionPlugin final : public OpPlugin {
     AIPU_ASSIGN_OR_RETURN(auto combining, context.kernel("attention_step.py", "combine", params));
     KernelArguments combined;
     combined.pointer("partial", partial).scalar("ranges", ranges);
-    bind_output(context, a, condition, &combined);
+    bind_output(context, a, condition, extras, &combined);
     return context.launch(std::move(combining), combined,
                           graph::select(graph::eq(ranges, 1), Dim(1), graph::max(pairs * a.queries, 1)));
   }

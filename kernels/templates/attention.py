@@ -5,6 +5,7 @@ weight[b, h, q, :] = softmax over keys k of (scale * query[b, h, q, :] . key[b, 
 Parameters bound by kernels/plugins/attention.cpp:
   VL, LANES        vector lanes (both the same number)
   NV               vectors of queries that are worked on at once: NR = NV * VL queries
+  LAST             vectors that are computed where a head's last queries are no more than that; NV: always all
   KEY_HEIGHTS      tile heights for keys, descending, down to 1
   CHANNEL_HEIGHTS  tile heights for the channels of `value`; they end in 1 unless all heights that occur are there
   USE_FMA, ACC     as in gemm.py; True, float32
@@ -13,6 +14,7 @@ Parameters bound by kernels/plugins/attention.cpp:
   MASK_TYPE        element type of mask: float32, or uint8 for keep and drop
   MASK_BY_QUERY    whether mask depends on the query
   SCALE            the factor of the scores
+  OUT, extra_types and the rest of the epilogue's parameters as in epilogue.py; all elements have the same operands
   POOL             elements of local memory: scratch is there, and keys and values come to it block by block; 0: scratch
                    is in global memory, and keys and values are read where they are
 
@@ -21,13 +23,15 @@ and nothing but the queries, the results and masks by query is turned over; keys
 time for NR queries. For a block of at most `block` keys: scores [keys][NR] by register tiles, running
 maximum, exponentials and their sum, and their product with the values, added to the results [channels][NR] of the
 blocks before, scaled to the new maximum. The scores of a block stay in the first-level cache. A unit of work is NR
-queries of one head.
+queries of one head. With `packed` a TEC copies the values of a head before the first of its units: rows that are
+kilobytes apart meet in a few sets of the first-level cache, and tiles of channels read a part of each.
 
 In local memory keys and values have a buffer each: the values of a block come while its scores are computed, and the
 keys of the next one while these are multiplied by the values.
 """
 
 from aipu import script as S
+from epilogue import finish_shared, shared_values
 from gemm import multiply_add, row_bases, row_value
 from sharing import own_share
 from transpose import turned_over
@@ -44,35 +48,38 @@ def vector(value):
 @S.prim_func(is_inline=False)
 def score_tile(
     height: S.meta_var,
+    width: S.meta_var,
     key: S.ptr("fp32", OWN),
     stride: S.i64,
     query: S.ptr("fp32", OWN),
     depth: S.i32,
     out: S.ptr("fp32", OWN),
 ):
-    """out[i, :] = sum over d of key[i, d] * query[d, :] for `height` keys.
+    """out[i, :] = sum over d of key[i, d] * query[d, :] for `height` keys and `width` vectors of queries.
 
     `stride` is the one between keys (KEY_UNIT) or between channels.
     """
-    acc = S.alloc_buffer((height * NV,), f"float32x{VL}")
-    lanes = S.alloc_buffer((NV,), f"float32x{VL}")
-    for i in S.unroll(height * NV):
+    acc = S.alloc_buffer((height * width,), f"float32x{VL}")
+    lanes = S.alloc_buffer((width,), f"float32x{VL}")
+    for i in S.unroll(height * width):
         acc[i] = vector(0)
     bases = row_bases(key, stride, height)
     for d in range(depth):
-        for v in S.unroll(NV):
+        for v in S.unroll(width):
             lanes[v] = S.vload(query + (d * NR + v * VL), lanes=VL)
         for i in S.unroll(height):
             element = row_value(bases, i, stride, S.i64(d)) if KEY_UNIT else key[S.i64(d) * stride + i]
-            for v in S.unroll(NV):
-                acc[i * NV + v] = multiply_add(acc[i * NV + v], element, lanes[v])
-    for i in S.unroll(height * NV):
-        S.vstore(acc[i], out + i * VL)
+            for v in S.unroll(width):
+                acc[i * width + v] = multiply_add(acc[i * width + v], element, lanes[v])
+    for i in S.unroll(height):
+        for v in S.unroll(width):
+            S.vstore(acc[i * width + v], out + (i * NR + v * VL))
 
 
 @S.prim_func(is_inline=False)
 def value_tile(
     height: S.meta_var,
+    width: S.meta_var,
     value: S.ptr("fp32", OWN),
     stride: S.i64,
     weight: S.ptr("fp32", OWN),
@@ -80,34 +87,61 @@ def value_tile(
     correction: S.ptr("fp32", OWN),
     out: S.ptr("fp32", OWN),
 ):
-    """out[i, :] = out[i, :] * correction + sum over k of value[k, i] * weight[k, :] for `height` channels."""
-    acc = S.alloc_buffer((height * NV,), f"float32x{VL}")
-    lanes = S.alloc_buffer((NV,), f"float32x{VL}")
-    for v in S.unroll(NV):
+    """out[i, :] = out[i, :] * correction + sum over k of value[k, i] * weight[k, :] for `height` channels and `width`
+    vectors of queries.
+    """
+    acc = S.alloc_buffer((height * width,), f"float32x{VL}")
+    lanes = S.alloc_buffer((width,), f"float32x{VL}")
+    for v in S.unroll(width):
         lanes[v] = S.vload(correction + v * VL, lanes=VL)
     for i in S.unroll(height):
-        for v in S.unroll(NV):
-            acc[i * NV + v] = S.vload(out + (i * NR + v * VL), lanes=VL) * lanes[v]
+        for v in S.unroll(width):
+            acc[i * width + v] = S.vload(out + (i * NR + v * VL), lanes=VL) * lanes[v]
     for k in range(keys):
-        for v in S.unroll(NV):
+        for v in S.unroll(width):
             lanes[v] = S.vload(weight + (k * NR + v * VL), lanes=VL)
         for i in S.unroll(height):
             element = value[S.i64(k) * stride + i]
-            for v in S.unroll(NV):
-                acc[i * NV + v] = multiply_add(acc[i * NV + v], element, lanes[v])
-    for i in S.unroll(height * NV):
-        S.vstore(acc[i], out + i * VL)
+            for v in S.unroll(width):
+                acc[i * width + v] = multiply_add(acc[i * width + v], element, lanes[v])
+    for i in S.unroll(height):
+        for v in S.unroll(width):
+            S.vstore(acc[i * width + v], out + (i * NR + v * VL))
+
+
+@S.prim_func(is_inline=False)
+def copy_rows(source: S.ptr("fp32", "global"), stride: S.i64, rows: S.i32, count: S.i32, out: S.ptr("fp32", "global")):
+    """out[r * padded + i] = source[r * stride + i] for i < count; see packed_stride()."""
+    whole = count // VL * VL
+    for r in range(rows):
+        line = source + S.i64(r) * stride
+        target = out + r * packed_stride(count)
+        for i in range(0, whole, VL):
+            S.vstore(S.vload(line + i, lanes=VL), target + i)
+        if whole < count:
+            lane_mask = S.tail_mask(count - whole, VL)
+            S.vstore(S.vload(line + whole, mask=lane_mask, lanes=VL), target + whole)
+
+
+def packed_stride(count):
+    """Whole vectors and one more: powers of two would meet in few sets again."""
+    return (S.ceildiv(count, VL) + 1) * VL
 
 
 @S.prim_func(is_inline=False)
 def turn_queries(
-    query: S.ptr("fp32", "global"), stride: S.i64, queries: S.i32, channels: S.i32, out: S.ptr("fp32", OWN)
+    width: S.i32,
+    query: S.ptr("fp32", "global"),
+    stride: S.i64,
+    queries: S.i32,
+    channels: S.i32,
+    out: S.ptr("fp32", OWN),
 ):
-    """out[d, q] = query[q, d] * SCALE for NR queries, of which `queries` exist.
+    """out[d, q] = query[q, d] * SCALE for `width` vectors of queries, of which `queries` exist.
 
     The last one stands for those that do not.
     """
-    for v in range(NV):
+    for v in range(width):
         for d in range(0, channels, VL):
             lane_mask = S.tail_mask(S.min(channels - d, VL), VL)
             rows = [
@@ -146,10 +180,16 @@ def turn_mask_vector(mask, stride, step, queries, v, k, lane_mask, out):
 
 @S.prim_func(is_inline=False)
 def turn_mask(
-    mask: S.ptr(MASK_TYPE, "global"), stride: S.i64, step: S.i32, queries: S.i32, keys: S.i32, out: S.ptr("fp32", OWN)
+    width: S.i32,
+    mask: S.ptr(MASK_TYPE, "global"),
+    stride: S.i64,
+    step: S.i32,
+    queries: S.i32,
+    keys: S.i32,
+    out: S.ptr("fp32", OWN),
 ):
     """out[k, q] = mask[q, k], up to VL - 1 rows more; `step` is 1, or 0 where all keys have the same."""
-    for v in range(NV):
+    for v in range(width):
         for k in range(0, keys, VL):
             lane_mask = S.tail_mask(S.min(keys - k, VL), VL)
             turn_mask_vector(mask, stride, step, queries, v, k, lane_mask, out)
@@ -163,8 +203,24 @@ def masked(score, element, fill):
     return S.vsel(fill, score, element != 0)
 
 
+PEAKS = 4
+
+
+def final_score(place, k, v, mask, step, turned, fills):
+    """The scores of key k under the mask, which are left in their place."""
+    x = S.vload(place + k * NR, lanes=VL)
+    if MASK != "none":
+        if MASK_BY_QUERY:
+            x = masked(x, S.vload(turned + (k * NR + v * VL), lanes=VL), fills)
+        else:
+            x = masked(x, S.vbcast(S.cast(mask[k * step], "float32"), lanes=VL), fills)
+        S.vstore(x, place + k * NR)
+    return x
+
+
 @S.prim_func(is_inline=False)
 def exponentials(
+    width: S.meta_var,
     score: S.ptr("fp32", OWN),
     keys: S.i32,
     mask: S.ptr(MASK_TYPE, "global"),
@@ -177,20 +233,20 @@ def exponentials(
 
     `state` is [maximum, sum, correction][NR], where correction = exp(old maximum - new one).
     """
-    for v in S.unroll(NV):
+    for v in S.unroll(width):
         place = score + v * VL
         old = S.vload(state + v * VL, lanes=VL)
-        highest = old
+        # Maxima that wait for each other would take most of the time.
+        peaks = S.alloc_buffer((PEAKS,), f"float32x{VL}")
+        for u in S.unroll(PEAKS):
+            peaks[u] = old
         fills = S.vbcast(fill, lanes=VL)
-        for k in range(keys):
-            x = S.vload(place + k * NR, lanes=VL)
-            if MASK != "none":
-                if MASK_BY_QUERY:
-                    x = masked(x, S.vload(turned + (k * NR + v * VL), lanes=VL), fills)
-                else:
-                    x = masked(x, S.vbcast(S.cast(mask[k * step], "float32"), lanes=VL), fills)
-                S.vstore(x, place + k * NR)
-            highest = S.max(highest, x)
+        for k in range(0, keys // PEAKS * PEAKS, PEAKS):
+            for u in S.unroll(PEAKS):
+                peaks[u] = S.max(peaks[u], final_score(place, k + u, v, mask, step, turned, fills))
+        for k in range(keys // PEAKS * PEAKS, keys):
+            peaks[0] = S.max(peaks[0], final_score(place, k, v, mask, step, turned, fills))
+        highest = S.max(S.max(peaks[0], peaks[1]), S.max(peaks[2], peaks[3]))
         S.vstore(highest, state + v * VL)
         # With nothing but -inf so far all exponentials are 0, not exp(-inf + inf).
         peak = S.vsel(vector(0), highest, highest == vector("-inf"))
@@ -213,15 +269,18 @@ def exponentials(
 
 @S.prim_func(is_inline=False)
 def store_results(
+    width: S.i32,
     result: S.ptr("fp32", OWN),
     sums: S.ptr("fp32", OWN),
     queries: S.i32,
     channels: S.i32,
-    out: S.ptr("fp32", "global"),
+    extras: extra_types,
+    out: S.ptr(OUT, "global"),
     stride: S.i64,
 ):
-    """out[q, d] = result[d, q] / sums[q] for the queries that exist."""
-    for v in range(NV):
+    """out[q, d] = epilogue(result[d, q] / sums[q]) for the queries that exist."""
+    shared = shared_values(extras, 0, None)
+    for v in range(width):
         factor = vector(1) / S.vload(sums + v * VL, lanes=VL)
         for d in range(0, channels, VL):
             lane_mask = S.tail_mask(S.min(channels - d, VL), VL)
@@ -229,7 +288,7 @@ def store_results(
             rows = turned_over(columns, VL)
             for r in S.unroll(VL):
                 if v * VL + r < queries:
-                    S.vstore(rows[r], out + (S.i64(v * VL + r) * stride + d), mask=lane_mask)
+                    finish_shared(rows[r], shared, extras, out, 0, 0, lane_mask, S.i64(v * VL + r) * stride + d)
 
 
 @S.record
@@ -284,21 +343,73 @@ def fetch_keys(event, target, keys_of_head, k, count, operands: Operands):
         S.async_dma_copy(target, source, count, strides.step, operands.depth, count, event=event)
 
 
+def score_tiles(width, keys_of_block, row, stride, count, turned, depth, score):
+    tiles = S.max(S.ceildiv(count, KEY_HEIGHTS[0]), 1)
+    m = S.i32(0)
+    for t in range(tiles):
+        end = m + count // tiles
+        if t < count % tiles:
+            end = end + 1
+        for h in S.unroll(len(KEY_HEIGHTS)):
+            while m + KEY_HEIGHTS[h] <= end:
+                first = keys_of_block + (S.i64(m) * row if KEY_UNIT else m)
+                score_tile(KEY_HEIGHTS[h], width, first, stride, turned, depth, score + m * NR)
+                m = m + KEY_HEIGHTS[h]
+
+
+def score_block(vectors, keys_of_block, row, stride, count, turned, depth, score):
+    """The scores of a block of keys, of NV vectors of queries or LAST."""
+    if LAST < NV:
+        if vectors <= LAST:
+            score_tiles(LAST, keys_of_block, row, stride, count, turned, depth, score)
+        else:
+            score_tiles(NV, keys_of_block, row, stride, count, turned, depth, score)
+    else:
+        score_tiles(NV, keys_of_block, row, stride, count, turned, depth, score)
+
+
+def value_tiles(width, values_of_block, row, channels, weights, count, correction, result):
+    tiles = S.max(S.ceildiv(channels, CHANNEL_HEIGHTS[0]), 1)
+    m = S.i32(0)
+    for t in range(tiles):
+        end = m + channels // tiles
+        if t < channels % tiles:
+            end = end + 1
+        for h in S.unroll(len(CHANNEL_HEIGHTS)):
+            while m + CHANNEL_HEIGHTS[h] <= end:
+                first = values_of_block + m
+                value_tile(CHANNEL_HEIGHTS[h], width, first, row, weights, count, correction, result + m * NR)
+                m = m + CHANNEL_HEIGHTS[h]
+
+
+def value_block(vectors, values_of_block, row, channels, weights, count, correction, result):
+    """Adds the values of a block of keys to the results."""
+    if LAST < NV:
+        if vectors <= LAST:
+            value_tiles(LAST, values_of_block, row, channels, weights, count, correction, result)
+        else:
+            value_tiles(NV, values_of_block, row, channels, weights, count, correction, result)
+    else:
+        value_tiles(NV, values_of_block, row, channels, weights, count, correction, result)
+
+
 @S.prim_func
 def attention(
     query: S.ptr("fp32", "global"),
     key: S.ptr("fp32", "global"),
     value: S.ptr("fp32", "global"),
     mask: S.ptr(MASK_TYPE, "global"),
-    out: S.ptr("fp32", "global"),
+    extras: extra_types,
+    out: S.ptr(OUT, "global"),
     scratch: S.ptr("fp32", "global"),
     results: Results,
     operands: Operands,
     block: S.i32,
+    packed: S.i32,
     scratch_size: S.i32,
     fill: S.fp32,
 ):
-    """Each TEC has `scratch_size` elements of `scratch`."""
+    """Each TEC has `scratch_size` elements of `scratch`; `packed` is 1 or 0."""
     if POOL > 0:
         own = S.alloc((POOL,), "float32", scope="lsram")
         block_of_keys = own + scratch_size
@@ -311,6 +422,11 @@ def attention(
     result = turned + S.ceildiv(operands.depth, VL) * (VL * NR)
     score = result + S.ceildiv(results.channels, VL) * (VL * NR)
     turned_mask = score + block * NR
+    if POOL == 0:
+        packed_values = turned_mask
+        if MASK != "none" and MASK_BY_QUERY:
+            packed_values = turned_mask + S.ceildiv(block, VL) * (VL * NR)
+        packed_head = S.i32(-1)
     groups = S.ceildiv(results.queries, NR)
     first, last = own_share(results.batches * results.heads * groups)
     # Blocks of (almost) equal size; of no keys one, or none where they would be moved.
@@ -329,8 +445,13 @@ def attention(
             if blocks > 0:
                 coming = S.ceildiv(operands.keys, blocks)
                 fetch_keys(events[0], block_of_keys, keys_of_head, S.i32(0), coming, operands)
+        elif packed != 0:
+            if unit // groups != packed_head:
+                packed_head = unit // groups
+                copy_rows(values_of_head, operands.value.row, operands.keys, results.channels, packed_values)
+        vectors = S.ceildiv(here, VL)
         rows = of_head(query, operands.query, batch, head) + S.i64(q) * operands.query.row
-        turn_queries(rows, operands.query.row, here, operands.depth, turned)
+        turn_queries(vectors, rows, operands.query.row, here, operands.depth, turned)
         for v in S.unroll(NV):
             S.vstore(vector("-inf"), state + v * VL)
             S.vstore(vector(0), state + (NR + v * VL))
@@ -345,6 +466,7 @@ def attention(
                 count = count + 1
             if MASK != "none" and MASK_BY_QUERY:
                 turn_mask(
+                    vectors,
                     mask_of_rows + k * operands.mask.step,
                     operands.mask.row,
                     operands.mask.step,
@@ -365,26 +487,27 @@ def attention(
                 values_there = values_of_block
                 keys_there = keys_of_head + S.i64(k) * operands.key.row
                 key_row, key_step, value_row = operands.key.row, operands.key.step, operands.value.row
-            tiles = S.max(S.ceildiv(count, KEY_HEIGHTS[0]), 1)
-            m = S.i32(0)
-            for t in range(tiles):
-                end = m + count // tiles
-                if t < count % tiles:
-                    end = end + 1
-                for h in S.unroll(len(KEY_HEIGHTS)):
-                    while m + KEY_HEIGHTS[h] <= end:
-                        score_tile(
-                            KEY_HEIGHTS[h],
-                            keys_there + (S.i64(m) * key_row if KEY_UNIT else m),
-                            key_row if KEY_UNIT else key_step,
-                            turned,
-                            operands.depth,
-                            score + m * NR,
-                        )
-                        m = m + KEY_HEIGHTS[h]
-            exponentials(
-                score, count, mask_of_rows + k * operands.mask.step, operands.mask.step, turned_mask, fill, state
+                if packed != 0:
+                    value_row = packed_stride(results.channels)
+                    values_there = packed_values + k * value_row
+            score_block(
+                vectors,
+                keys_there,
+                key_row,
+                key_row if KEY_UNIT else key_step,
+                count,
+                turned,
+                operands.depth,
+                score,
             )
+            mask_of_block = mask_of_rows + k * operands.mask.step
+            if LAST < NV:
+                if vectors <= LAST:
+                    exponentials(LAST, score, count, mask_of_block, operands.mask.step, turned_mask, fill, state)
+                else:
+                    exponentials(NV, score, count, mask_of_block, operands.mask.step, turned_mask, fill, state)
+            else:
+                exponentials(NV, score, count, mask_of_block, operands.mask.step, turned_mask, fill, state)
             if POOL > 0:
                 S.wait_events(events[1])
                 if b + 1 < blocks:
@@ -392,30 +515,13 @@ def attention(
                     if b + 1 < rest:
                         coming = coming + 1
                     fetch_keys(events[0], block_of_keys, keys_of_head, k + count, coming, operands)
-            tiles = S.max(S.ceildiv(results.channels, CHANNEL_HEIGHTS[0]), 1)
-            m = S.i32(0)
-            for t in range(tiles):
-                end = m + results.channels // tiles
-                if t < results.channels % tiles:
-                    end = end + 1
-                for h in S.unroll(len(CHANNEL_HEIGHTS)):
-                    while m + CHANNEL_HEIGHTS[h] <= end:
-                        value_tile(
-                            CHANNEL_HEIGHTS[h],
-                            values_there + m,
-                            value_row,
-                            score,
-                            count,
-                            state + 2 * NR,
-                            result + m * NR,
-                        )
-                        m = m + CHANNEL_HEIGHTS[h]
+            value_block(vectors, values_there, value_row, results.channels, score, count, state + 2 * NR, result)
             k = k + count
         if operands.keys == 0:
             # The results are sums of nothing, 0.
             for v in S.unroll(NV):
                 S.vstore(vector(1), state + (NR + v * VL))
         target = of_head(out, results.strides, batch, head) + S.i64(q) * results.strides.row
-        store_results(result, state + NR, here, results.channels, target, results.strides.row)
+        store_results(vectors, result, state + NR, here, results.channels, extras, target, results.strides.row)
     if POOL > 0:
         S.free_events(events[0], events[1])

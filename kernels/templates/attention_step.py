@@ -1,7 +1,7 @@
 """Attention of few queries against many keys, such as a decoder's step with cached keys; what attention.py computes.
 
-Parameters bound by kernels/plugins/attention.cpp: VL, LANES, ACC, USE_FMA, KEY_UNIT, MASK, MASK_TYPE and SCALE as
-there, and
+Parameters bound by kernels/plugins/attention.cpp: VL, LANES, ACC, USE_FMA, KEY_UNIT, MASK, MASK_TYPE, SCALE and those
+of the epilogue as there, and
   QUERY_HEIGHTS    queries that share a tile of values, descending; they end in 1 unless all heights that occur are
                    there
   WIDTHS           vectors of such a tile (of scores, where keys follow each other, too), descending, down to 1
@@ -20,6 +20,7 @@ in `partial`, and combine() puts them together.
 
 from aipu import script as S
 from attention import Operands, Results, mask_value, masked, of_head, vector
+from epilogue import finish_shared, shared_values
 from gemm import ROWS_PER_BASE, multiply_add, row_bases
 from lane_sums import sums_of_lanes
 from sharing import balanced, own_share
@@ -264,10 +265,18 @@ def add_values(height, value, stride, channels, weight, block, keys, state, out,
 
 
 @S.prim_func(is_inline=False)
-def store_result(result: S.ptr("fp32", "global"), total: S.fp32, channels: S.i32, out: S.ptr("fp32", "global")):
+def store_result(
+    result: S.ptr("fp32", "global"),
+    total: S.fp32,
+    channels: S.i32,
+    extras: extra_types,
+    out: S.ptr(OUT, "global"),
+):
     factor = vector(1) / S.vbcast(total, lanes=VL)
+    shared = shared_values(extras, 0, None)
     for c in range(0, channels, VL):
-        S.vstore(S.vload(result + c, lanes=VL) * factor, out + c, mask=S.tail_mask(S.min(channels - c, VL), VL))
+        lane_mask = S.tail_mask(S.min(channels - c, VL), VL)
+        finish_shared(S.vload(result + c, lanes=VL) * factor, shared, extras, out, 0, c, lane_mask)
 
 
 @S.prim_func
@@ -276,7 +285,8 @@ def attention_step(
     key: S.ptr("fp32", "global"),
     value: S.ptr("fp32", "global"),
     mask: S.ptr(MASK_TYPE, "global"),
-    out: S.ptr("fp32", "global"),
+    extras: extra_types,
+    out: S.ptr(OUT, "global"),
     scratch: S.ptr("fp32", "global"),
     partial: S.ptr("fp32", "global"),
     results: Results,
@@ -371,12 +381,19 @@ def attention_step(
                     result + q * padded_channels,
                     state[q * STATE + 1],
                     results.channels,
+                    extras,
                     of_head(out, results.strides, batch, head) + S.i64(q) * results.strides.row,
                 )
 
 
 @S.prim_func
-def combine(partial: S.ptr("fp32", "global"), out: S.ptr("fp32", "global"), results: Results, ranges: S.i32):
+def combine(
+    partial: S.ptr("fp32", "global"),
+    extras: extra_types,
+    out: S.ptr(OUT, "global"),
+    results: Results,
+    ranges: S.i32,
+):
     """The sums of all ranges of a head's keys together; nothing is to be done for a single one."""
     padded_channels = S.ceildiv(results.channels, VL) * VL
     size = results.queries * (STATE + padded_channels)
@@ -402,10 +419,12 @@ def combine(partial: S.ptr("fp32", "global"), out: S.ptr("fp32", "global"), resu
                 states[r * size + 1], lanes=VL
             )
         target = of_head(out, results.strides, batch, head) + S.i64(q) * results.strides.row
+        shared = shared_values(extras, 0, None)
         for c in range(0, results.channels, VL):
             value = vector(0)
             for r in range(ranges):
                 value = value + S.exp(S.vbcast(states[r * size], lanes=VL) - peak) * S.vload(
                     sums + (r * size + c), lanes=VL
                 )
-            S.vstore(value / total, target + c, mask=S.tail_mask(S.min(results.channels - c, VL), VL))
+            lane_mask = S.tail_mask(S.min(results.channels - c, VL), VL)
+            finish_shared(value / total, shared, extras, target, 0, c, lane_mask)

@@ -109,6 +109,46 @@ TEST(BatchLoops, HaveWholeGroups) {
   EXPECT_EQ(plan_memory(plan, {{"N", 16}})->arena_bytes, 2 * kLarge * 4 + 64);
 }
 
+// Between the nodes of a group samples may be along any axis, as of an attention's parts; of what others see they are in
+// front.
+TEST(BatchLoops, MayTurnSamplesWithinAGroup) {
+  const auto transpose = [](std::vector<int64_t> perm) {
+    Attributes attributes;
+    attributes.set("perm", std::move(perm));
+    return attributes;
+  };
+  for (const bool in_one_group : {true, false}) {
+    HandMade model;
+    const auto x = model.input("x", {kN, 1, kLarge});
+    const auto turned = model.node("Transpose", {x}, "turned", transpose({1, 0, 2}));
+    Attributes flat;
+    flat.set("shape", Shape{kN, kLarge});
+    const auto back = model.node("Reshape", {turned}, "back", flat);
+    if (in_one_group) {
+      const graph::Group last = model.groups.back().group;
+      model.groups.pop_back();
+      graph::Group& group = model.groups.back().group;
+      group.nodes.push_back(last.nodes[0]);
+      group.outputs = last.outputs;
+    } else {
+      kernels::KernelLaunch launch;
+      launch.kernel = make_kernel("map", 2);
+      launch.arguments = {model.pointer(x), model.pointer(turned)};
+      launch.writes = {false, true};
+      model.groups.front().implementation.launches.emplace_back(std::move(launch));
+    }
+    kernels::KernelLaunch launch;
+    launch.kernel = make_kernel("map", 2);
+    launch.arguments = {model.pointer(in_one_group ? x : turned), model.pointer(back)};
+    launch.writes = {false, true};
+    model.implementation().launches.emplace_back(std::move(launch));
+    model.output(model.kernel("Relu", {model.kernel("Relu", {back}, "a")}, "b"), "y");
+    const Plan plan = plan_of(model);
+    ASSERT_EQ(plan.batch_loops.size(), 1u) << print_plan(plan);
+    EXPECT_EQ(plan.batch_loops[0].first, in_one_group ? 0u : 2u) << print_plan(plan);
+  }
+}
+
 TEST(BatchLoops, HaveNothingThatIsTheSameForAllSamples) {
   HandMade model;
   const Dim rows = Dim::symbol("rows");
@@ -248,6 +288,7 @@ TEST(SamplesApart, Movement) {
   EXPECT_TRUE(apart("Reshape", {{kN, 4, 6}}, reshape({kN, 24})));
   EXPECT_TRUE(apart("Reshape", {{kN, 4, 6}}, reshape({kN * Dim(4), 6})));
   EXPECT_FALSE(apart("Reshape", {{kN, 4, 6}}, reshape({4, kN, 6})));
+  EXPECT_FALSE(apart("Reshape", {{1, kN, 6}}, reshape({kN, 6}))) << "not in front";
 }
 
 TEST(SamplesApart, PositionsCountedOverAllSamples) {

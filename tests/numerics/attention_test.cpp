@@ -166,8 +166,8 @@ std::map<std::string, Tensor> save_model(const Case& c, const Operands& o, const
   return inputs;
 }
 
-// How many groups of the converted model a plugin has.
-int groups_of(const std::string& path, const std::string& plugin) {
+// How many groups of the converted model a plugin has, of which some node is `op`.
+int groups_of(const std::string& path, const std::string& plugin, const std::string& op = "") {
   gbuilder::BuildOptions build;
   build.model = path;
   build.output = path + ".groups.aipu.bin";
@@ -179,7 +179,7 @@ int groups_of(const std::string& path, const std::string& plugin) {
   EXPECT_TRUE(file.is_open());
   int count = 0;
   for (std::string line; std::getline(file, line);)
-    count += line.find(" by " + plugin + ":") != std::string::npos ? 1 : 0;
+    count += line.find(" by " + plugin + ":") != std::string::npos && line.find(op) != std::string::npos ? 1 : 0;
   return count;
 }
 
@@ -382,6 +382,129 @@ TEST(Attention, AStepWhoseCachesAreConcatenated) {
     expect_close(results->at("y"), reference(c, o), 2e-5, 2e-5, target);
     expect_close(results->at("present_k"), o.k, 0, 0, target);
   }
+}
+
+// How exporters take queries, keys and values out of one tensor.
+enum class Parts { kSplitOfColumns, kSplitOfFirst, kGathersOfFirst, kSplitOfHeads };
+
+struct Moved {
+  Parts parts;
+  bool keys_escape = false;  // the keys are an output, too
+  std::string quantised{};   // "", "before" or "behind" the Transpose of the result
+  bool everywhere = false;   // compiled by gcc, by clang, and interpreted
+};
+
+// [batch, extent, heads, channels] side by side: three of a head next to each other (kSplitOfHeads), or all heads.
+Tensor side_by_side(const std::vector<Tensor>& parts, bool by_head) {
+  const auto& shape = parts[0].shape;
+  const int64_t heads = shape[2], depth = shape[3];
+  Tensor x{{shape[0], shape[1], 3 * heads * depth}, std::vector<float>(3 * parts[0].data.size())};
+  for (int64_t row = 0; row < shape[0] * shape[1]; ++row) {
+    for (int64_t part = 0; part < 3; ++part) {
+      for (int64_t h = 0; h < heads; ++h) {
+        const int64_t place = by_head ? h * 3 + part : part * heads + h;
+        const auto from = parts[static_cast<size_t>(part)].data.begin() + (row * heads + h) * depth;
+        std::copy(from, from + depth, x.data.begin() + (row * 3 * heads + place) * depth);
+      }
+    }
+  }
+  return x;
+}
+
+void check_moved(const Case& c, const Moved& moved) {
+  SCOPED_TRACE(text(c) + " parts " + std::to_string(static_cast<int>(moved.parts)) + " " + moved.quantised);
+  std::mt19937 random(13);
+  const Operands o = random_operands(c, random);
+  const bool by_head = moved.parts == Parts::kSplitOfHeads;
+  const std::map<std::string, Tensor> inputs{{"x", side_by_side({swapped(o.q), swapped(o.k), swapped(o.v)}, by_head)}};
+  OnnxBuilder b("attention", 3);
+  const std::string x = b.input(
+      "x", DType::kF32,
+      c.symbolic ? Extents{"N", "S", 3 * c.heads * c.depth} : Extents{c.batch, c.queries, 3 * c.heads * c.depth});
+  std::vector<std::string> parts;
+  if (moved.parts == Parts::kSplitOfColumns) {
+    for (const std::string& part : b.node("Split", {x}, {{"axis", -1}}, 3)) {
+      const std::string rows = b.op("Reshape", {part, b.ints({0, 0, c.heads, c.depth})});
+      parts.push_back(b.transpose(rows, {0, 2, 1, 3}));
+    }
+  } else if (moved.parts == Parts::kSplitOfHeads) {
+    const std::string rows = b.op("Reshape", {x, b.ints({0, 0, c.heads, 3 * c.depth})});
+    for (const std::string& part : b.node("Split", {rows}, {{"axis", 3}}, 3))
+      parts.push_back(b.transpose(part, {0, 2, 1, 3}));
+  } else {
+    const std::string rows = b.op("Reshape", {x, b.ints({0, 0, 3, c.heads, c.depth})});
+    const std::string first = b.transpose(rows, {2, 0, 3, 1, 4});
+    if (moved.parts == Parts::kSplitOfFirst) {
+      for (const std::string& part : b.node("Split", {first}, {{"axis", 0}}, 3))
+        parts.push_back(b.op("Squeeze", {part, b.ints({0})}));
+    } else {
+      for (int64_t i = 0; i < 3; ++i)
+        parts.push_back(b.op("Gather", {first, b.initializer(TensorData::i64({}, {i}))}, {{"axis", 0}}));
+    }
+  }
+  // The scale on both sides, as some have it.
+  const std::string q = b.op("Mul", {parts[0], b.scalar(static_cast<float>(c.scale))});
+  const std::string k = b.op("Div", {b.transpose(parts[1], {0, 1, 3, 2}), b.scalar(0.5f)});
+  std::string y = b.op("MatMul", {b.op("Softmax", {b.op("MatMul", {q, k})}, {{"axis", -1}}), parts[2]});
+  const std::string zero = b.initializer(TensorData::of<uint8_t>(DType::kU8, {}, {120}));
+  constexpr float kStep = 0.01f;
+  const auto quantise = [&] { y = b.op("QuantizeLinear", {y, b.scalar(kStep), zero}); };
+  if (moved.quantised == "before") quantise();
+  y = b.transpose(y, {0, 2, 1, 3});
+  if (moved.quantised == "behind") quantise();
+  if (!moved.quantised.empty()) y = b.op("DequantizeLinear", {y, b.scalar(kStep), zero});
+  b.node_to("Identity", {y}, {"y"});
+  b.output("y");
+  if (moved.keys_escape) {
+    b.node_to("Identity", {parts[1]}, {"keys"});
+    b.output("keys");
+  }
+  const std::string path = temporary_path("attention_moved.onnx");
+  ASSERT_TRUE(b.save(path).ok());
+  EXPECT_EQ(groups_of(path, "attention"), 1);
+  EXPECT_EQ(groups_of(path, "attention", "QuantizeLinear"), moved.quantised.empty() ? 0 : 1);
+  // Behind a QuantizeLinear a Transpose may be left.
+  if (moved.quantised.empty() && !moved.keys_escape) {
+    for (const char* plugin : {"split", "strided_copy", "gather", "elementwise"})
+      EXPECT_EQ(groups_of(path, plugin), 0) << plugin;
+  }
+  Case doubled = c;
+  doubled.scale = 2 * c.scale;
+  const Tensor expected = swapped(reference(doubled, o));
+  const double tolerance = moved.quantised.empty() ? 2e-5 : kStep * 0.51;
+  if (moved.everywhere) {
+    const auto all = runnable_targets();
+    expect_everywhere(b, {"attention_everywhere", inputs, {{"y", expected}}, tolerance}, {all.front(), all.back()});
+  }
+  for (const std::string& target : runnable_targets()) {
+    const auto results = run_road(path, inputs, {.target = target});
+    ASSERT_TRUE(results.ok()) << target << ": " << results.status().message();
+    expect_close(results->at("y"), expected, moved.quantised.empty() ? tolerance : 0, tolerance, target);
+    if (!moved.quantised.empty()) {
+      for (const float element : results->at("y").data)
+        EXPECT_NEAR(element / kStep, std::nearbyint(element / kStep), 1e-3) << target;
+    }
+    if (moved.keys_escape) expect_close(results->at("keys"), o.k, 0, 0, target);
+  }
+}
+
+TEST(Attention, PartsOfOneTensorAreReadInPlace) {
+  check_moved({2, 3, 37, 37, 20, 20, "none", {}, 0.25}, {Parts::kSplitOfColumns});
+  check_moved({2, 2, 33, 33, 16, 16, "none", {}, 0.25, false, true, true}, {Parts::kSplitOfFirst});
+  check_moved({1, 3, 70, 70, 9, 9, "none", {}, 0.3}, {Parts::kGathersOfFirst});
+  check_moved({2, 2, 41, 41, 16, 16, "none", {}, 0.25, false, true, true}, {Parts::kSplitOfHeads});
+  check_moved({2, 3, 3, 3, 20, 20, "none", {}, 0.25}, {Parts::kSplitOfColumns});
+}
+
+// Then they are computed, and read from where they are.
+TEST(Attention, PartsThatOthersReadToo) {
+  check_moved({2, 3, 37, 37, 20, 20, "none", {}, 0.25}, {Parts::kGathersOfFirst, true});
+}
+
+TEST(Attention, ResultsAreStoredAsIntegers) {
+  check_moved({2, 3, 37, 37, 20, 20, "none", {}, 0.25}, {Parts::kSplitOfColumns, false, "before", true});
+  check_moved({2, 2, 33, 33, 16, 16, "none", {}, 0.25, false, true, true}, {Parts::kSplitOfFirst, false, "behind"});
+  check_moved({1, 3, 5, 5, 40, 40, "none", {}, 0.3}, {Parts::kSplitOfHeads, false, "before"});
 }
 
 // One head of keys and values for all heads of queries, with keys that are given as [channel, key].
