@@ -208,7 +208,7 @@ class Builder {
     context.has_byte_products = target_.dot_products != tir::DotProducts::kNone;
     context.widens_halves = !target_.f16_dot_products;
     context.holds_bfloats = !target_.bf16_dot_products && !kernels::has_staged_products(target_, DType::kF32);
-    context.splits_dilations = context.copies_short_runs = target_.cache_bytes() > 0;
+    context.copies_short_runs = target_.cache_bytes() > 0;
     context.has_byte_tables = target_.byte_table >= 16;
     context.has_float_tables = target_.float_table >= 16;
     context.converts_halves = target_.converts_halves;

@@ -40,8 +40,6 @@ struct PassContext {
   bool widens_halves = false;
   // Whether kernels multiply bfloat16 numbers no faster than float32 ones.
   bool holds_bfloats = false;
-  // Whether convolutions are fastest where the lines and columns that they meet follow each other.
-  bool splits_dilations = false;
   // Whether runs of a few elements are copied as fast as longer ones.
   bool copies_short_runs = true;
   // Of lower_precision, what products multiply (float32, bfloat16, float16): the first rule that fits a node decides,

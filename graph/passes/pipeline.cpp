@@ -42,9 +42,6 @@ std::span<const Pass> graph_pipeline() {
       {"decompose", "express ops without a kernel by others", decompose, Exactness::kRounds},
       {"fold_constants", "compute nodes whose inputs are all constant", fold_constants},
       {"common_subexpressions", "compute equal nodes once", common_subexpressions},
-      // Before the transposes that it makes are merged with others; behind what folds into Conv.
-      {"split_dilations", "convolve the sub-lattices of images instead of the images with dilation", split_dilations,
-       Exactness::kRounds},
       {"simplify_algebra", "remove ops that do nothing, merge views and transposes", simplify_algebra},
       // The last to change shapes: what follows only tidies its Transposes.
       {"assign_layout", "choose NCHW or NHWC for every op so that the fewest bytes are transposed", assign_layout,

@@ -13,12 +13,14 @@ most `blocking.tiles`: it transforms the block's input into its scratch memory [
 `blocking.panels` panels of output channels at a time computes the products there and transforms them back, with the
 epilogue. With one panel at a time a block stays in the second-level cache; with all of them its planes pass through it
 one by one, and the weights, which are what takes the time of deep layers, are read once. Rows are padded by a vector so
-that the planes do not fall into the same sets of the caches.
+that the planes do not fall into the same sets of the caches. With dilation an output pixel meets every so many lines
+and columns only: the sub-lattices of an image are images of their own.
 """
 
 from aipu import script as S
 from gemm import LEFT_OVER, multiply_add, multiply_blocks, row_bases, row_value
 from sharing import balanced
+from spatial import intervals
 from winograd_2x2 import input_2x2, output_2x2, tail_2x2
 from winograd_4x4 import input_4x4, output_4x4
 
@@ -63,9 +65,67 @@ def product_tile(
 
 @S.record
 class Side:
+    """An axis; with dilation its sub-lattices, `dilation` of them, are axes of their own."""
+
     image: S.i32
     result: S.i32
     pad: S.i32
+    dilation: S.i32
+
+
+@S.record
+class Start:
+    """Along an axis the first output pixel of a tile, and where its first tap is: at `index` of the pixels of the image
+    from `offset` on that are a dilation apart.
+    """
+
+    result: S.i32
+    offset: S.i32
+    index: S.i32
+
+
+@S.record
+class Place:
+    """Of a tile."""
+
+    image: S.i32
+    height: Start
+    width: Start
+
+
+def start_at(number, lattice, side):
+    """Of tile `number` of a sub-lattice."""
+    result = number * M
+    index = result - side.pad
+    offset = S.i32(0)
+    if side.dilation != 1:
+        result = result * side.dilation + lattice
+        position = result - side.pad
+        index = position // side.dilation
+        if index * side.dilation > position:
+            index = index - 1
+        offset = position - index * side.dilation
+    return Start(result, offset, index)
+
+
+def place_of(tile, tiles_h, tiles_w, height, width):
+    """Tiles are counted by image, sub-lattice, row and column."""
+    image = tile // (tiles_h * tiles_w)
+    row = (tile // tiles_w) % tiles_h
+    column = tile % tiles_w
+    lattices = height.dilation * width.dilation
+    lattice = S.i32(0)
+    if lattices != 1:
+        lattice = image % lattices
+        image = image // lattices
+    return Place(
+        image, start_at(row, lattice // width.dilation, height), start_at(column, lattice % width.dilation, width)
+    )
+
+
+def length_from(first, extent, side):
+    """How many pixels of an extent there are from the first on, a dilation apart."""
+    return intervals(S.max(extent - first, 0), side.dilation)
 
 
 @S.record
@@ -96,9 +156,9 @@ def winograd(
     scratch_size: S.i32,
     ldc: S.i32,
 ):
-    tiles_h = S.ceildiv(height.result, M)
-    tiles_w = S.ceildiv(width.result, M)
-    tiles = batch * tiles_h * tiles_w
+    tiles_h = S.ceildiv(intervals(height.result, height.dilation), M)
+    tiles_w = S.ceildiv(intervals(width.result, width.dilation), M)
+    tiles = batch * (height.dilation * width.dilation) * tiles_h * tiles_w
     panels = S.ceildiv(out_channels, NV * VL)
     tecs = S.get_local_size()
     tid = S.get_local_id()
@@ -120,22 +180,24 @@ def winograd(
     m_plane = S.i64(blocking.panels * m_panel + VL)
     v = scratch + S.i64(tid) * scratch_size
     m = v + (M + 2) * (M + 2) * v_plane
-    line = S.i64(width.image * channels)
+    line = S.i64(height.dilation * width.image * channels)
+    pixel = S.i64(width.dilation * channels)
     for begin in range(tile_first, tile_last, size):
         count = S.min(size, tile_last - begin)
         for t in range(count):
-            tile = begin + t
-            image = x + tile // (tiles_h * tiles_w) * height.image * width.image * channels
-            y = (tile // tiles_w) % tiles_h * M - height.pad
-            column = tile % tiles_w * M - width.pad
+            place = place_of(begin + t, tiles_h, tiles_w, height, width)
+            y, column = place.height, place.width
+            image = x + (((place.image * height.image + y.offset) * width.image + column.offset) * channels)
+            in_h = length_from(y.offset, height.image, height)
+            in_w = length_from(column.offset, width.image, width)
+            own = v + t * lda
             if M == 2:
-                input_2x2(image, line, channels, y, column, height.image, width.image, v + t * lda, v_plane)
+                input_2x2(image, line, pixel, channels, y.index, column.index, in_h, in_w, own, v_plane)
                 if IN_TAIL:
-                    tail_2x2(image, line, channels, y, column, height.image, width.image, v + t * lda, v_plane)
+                    tail_2x2(image, line, pixel, channels, y.index, column.index, in_h, in_w, own, v_plane)
             else:
-                input_4x4(
-                    image, line, channels, y, column, height.image, width.image, m + 36 * m_plane, v + t * lda, v_plane
-                )
+                stage = m + 36 * m_plane
+                input_4x4(image, line, pixel, channels, y.index, column.index, in_h, in_w, stage, own, v_plane)
         cuts = S.ceildiv(count, HEIGHTS[0])
         for group in range(panel_first, panel_last, blocking.panels):
             group_panels = S.min(blocking.panels, panel_last - group)
@@ -158,37 +220,22 @@ def winograd(
             for p in range(group_panels):
                 n = (group + p) * (NV * VL)
                 for t in range(count):
-                    tile = begin + t
-                    image = tile // (tiles_h * tiles_w)
-                    oh = (tile // tiles_w) % tiles_h * M
-                    ow = tile % tiles_w * M
+                    place = place_of(begin + t, tiles_h, tiles_w, height, width)
+                    oh, ow = place.height.result, place.width.result
                     products = m + (p * m_panel + t * (NV * VL))
-                    row_offset = ((image * height.result + oh) * width.result + ow) * ldc
-                    if M == 2:
-                        output_2x2(
-                            products,
-                            m_plane,
-                            extras,
-                            out,
-                            row_offset,
-                            width.result * ldc,
-                            ldc,
-                            S.min(height.result - oh, 2),
-                            S.min(width.result - ow, 2),
-                            n,
-                            out_channels - n,
-                        )
-                    else:
-                        output_4x4(
-                            products,
-                            m_plane,
-                            extras,
-                            out,
-                            row_offset,
-                            width.result * ldc,
-                            ldc,
-                            S.min(height.result - oh, 4),
-                            S.min(width.result - ow, 4),
-                            n,
-                            out_channels - n,
-                        )
+                    row_offset = ((place.image * height.result + oh) * width.result + ow) * ldc
+                    rows = S.min(length_from(oh, height.result, height), M)
+                    columns = S.min(length_from(ow, width.result, width), M)
+                    out_line = height.dilation * width.result * ldc
+                    out_pixel = width.dilation * ldc
+                    left = out_channels - n
+                    # Some sub-lattices may be a tile shorter than others.
+                    if rows > 0 and columns > 0:
+                        if M == 2:
+                            output_2x2(
+                                products, m_plane, extras, out, row_offset, out_line, out_pixel, rows, columns, n, left
+                            )
+                        else:
+                            output_4x4(
+                                products, m_plane, extras, out, row_offset, out_line, out_pixel, rows, columns, n, left
+                            )

@@ -32,6 +32,7 @@ def transform_patch(d, v, plane):
 def input_2x2(
     x: S.ptr(X, "global"),
     line: S.i64,
+    pixel: S.i64,
     channels: S.i32,
     y: S.i32,
     column: S.i32,
@@ -40,18 +41,20 @@ def input_2x2(
     v: S.ptr(ACC, "global"),
     plane: S.i64,
 ):
-    """The patch at (y, column) of the image x; pixels outside are zero."""
-    origin = x + (S.i64(y) * line + S.i64(column) * channels)
+    """The patch at (y, column) of the image x, whose lines are `line` apart and pixels `pixel`; pixels outside are
+    zero.
+    """
+    origin = x + (S.i64(y) * line + S.i64(column) * pixel)
     whole = channels // VL * VL if IN_TAIL else channels
     d = S.alloc_buffer((16,), f"{ACC}x{VL}")
     if y >= 0 and column >= 0 and y + 4 <= in_h and column + 4 <= in_w:
         for c in range(0, whole, VL):
             for r in S.unroll(4):
                 for s in S.unroll(4):
-                    d[4 * r + s] = S.vload(origin + (S.i64(r) * line + S.i64(s) * channels + c), lanes=VL)
+                    d[4 * r + s] = S.vload(origin + (S.i64(r) * line + S.i64(s) * pixel + c), lanes=VL)
                     if PREFETCH > 0 and s >= 2:
                         # Of the tile after the next one, the columns that no tile before it has.
-                        S.prefetch(origin + (S.i64(r) * line + S.i64(s + 4) * channels + c))
+                        S.prefetch(origin + (S.i64(r) * line + S.i64(s + 4) * pixel + c))
             transform_patch(d, v + c, plane)
     else:
         for c in range(0, whole, VL):
@@ -59,7 +62,7 @@ def input_2x2(
                 for s in S.unroll(4):
                     d[4 * r + s] = S.cast(0, f"{ACC}x{VL}")
                     if y + r >= 0 and y + r < in_h and column + s >= 0 and column + s < in_w:
-                        d[4 * r + s] = S.vload(origin + (S.i64(r) * line + S.i64(s) * channels + c), lanes=VL)
+                        d[4 * r + s] = S.vload(origin + (S.i64(r) * line + S.i64(s) * pixel + c), lanes=VL)
             transform_patch(d, v + c, plane)
 
 
@@ -67,6 +70,7 @@ def input_2x2(
 def tail_2x2(
     x: S.ptr(X, "global"),
     line: S.i64,
+    pixel: S.i64,
     channels: S.i32,
     y: S.i32,
     column: S.i32,
@@ -77,14 +81,14 @@ def tail_2x2(
 ):
     """input_2x2() for the channels after the last whole vector; up to a vector of zeros is written behind them."""
     c = channels // VL * VL
-    origin = x + (S.i64(y) * line + S.i64(column) * channels + c)
+    origin = x + (S.i64(y) * line + S.i64(column) * pixel + c)
     d = S.alloc_buffer((16,), f"{ACC}x{VL}")
     for r in S.unroll(4):
         for s in S.unroll(4):
             d[4 * r + s] = S.cast(0, f"{ACC}x{VL}")
             if y + r >= 0 and y + r < in_h and column + s >= 0 and column + s < in_w:
                 d[4 * r + s] = S.vload(
-                    origin + (S.i64(r) * line + S.i64(s) * channels), mask=S.tail_mask(channels - c, VL), lanes=VL
+                    origin + (S.i64(r) * line + S.i64(s) * pixel), mask=S.tail_mask(channels - c, VL), lanes=VL
                 )
     transform_patch(d, v + c, plane)
 

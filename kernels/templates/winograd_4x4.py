@@ -98,6 +98,7 @@ def patch_4x4(
 def input_4x4(
     x: S.ptr(X, "global"),
     line: S.i64,
+    pitch: S.i64,
     channels: S.i32,
     y: S.i32,
     column: S.i32,
@@ -107,19 +108,19 @@ def input_4x4(
     v: S.ptr(ACC, "global"),
     plane: S.i64,
 ):
-    """The patch at (y, column) of the image x. Channels after the last whole vector, and patches that leave the
-    image, take the way through a copy with zeros in `stage`; up to a vector of zeros is then written behind the
-    channels."""
-    origin = x + (S.i64(y) * line + S.i64(column) * channels)
+    """The patch at (y, column) of the image x, whose lines are `line` apart and pixels `pitch`. Channels after the last
+    whole vector, and patches that leave the image, take the way through a copy with zeros in `stage`; up to a vector of
+    zeros is then written behind the channels."""
+    origin = x + (S.i64(y) * line + S.i64(column) * pitch)
     first = 0
     if y >= 0 and column >= 0 and y + 6 <= in_h and column + 6 <= in_w:
         first = channels // VL * VL if IN_TAIL else channels
-        patch_4x4(origin, line, S.i64(channels), S.i64(4 * channels), first, v, plane)
+        patch_4x4(origin, line, pitch, S.i64(4) * pitch, first, v, plane)
     for c in range(first, channels, STAGE):
         count = S.min(channels - c, STAGE)
         for r in range(6):
             for s in range(6):
-                pixel = origin + (S.i64(r) * line + S.i64(s) * channels + c)
+                pixel = origin + (S.i64(r) * line + S.i64(s) * pitch + c)
                 copy = stage + (6 * r + s) * STAGE
                 if y + r >= 0 and y + r < in_h and column + s >= 0 and column + s < in_w:
                     for i in range(0, count, VL):

@@ -1,8 +1,7 @@
 // Runs every passes/*.txt: the comment "# passes: a, b" in its first line says which passes, comments "# precision: bf16"
 // and "# precision of NAME: fp32" below what lower_precision is told, "# byte products" that the target has some,
 // "# no products of halves" and "# no products of bfloats" that it widens these, "# no products of codes" that it has
-// none of weights of few bits, "# sub-lattices are faster" that it splits convolutions with dilation,
-// "---- becomes" splits the graph before from the graph after.
+// none of weights of few bits, "---- becomes" splits the graph before from the graph after.
 // AIPU_UPDATE_EXPECTED=1 in the environment rewrites what is expected, for a human to look at; it is refused under CI.
 #include <gtest/gtest.h>
 
@@ -65,7 +64,6 @@ PassContext context_of(std::string_view text) {
     if (line == "# no products of halves") context.widens_halves = true;
     if (line == "# no products of bfloats") context.holds_bfloats = true;
     if (line == "# short runs are slow") context.copies_short_runs = false;
-    if (line == "# sub-lattices are faster") context.splits_dilations = true;
     if (line.starts_with(kOne)) {
       const std::string_view rest = line.substr(kOne.size());
       context.precision_rules.push_back({std::string(rest.substr(0, rest.find(':'))), precision});

@@ -88,7 +88,7 @@ TEST(Kernels, ConvolutionsOfNetworks) {
                           {1, 5, 11, 4, 2, 30, 43, 1, 1},
                           {2, 8, 5, 1, 2, 4, 3, 1, 1},
                           {6, 3, 3, 3, 1, 6, 70, 1, 1},
-                          // Sub-lattices by themselves, where the dilation is the padding and divides the extents.
+                          // Dilations that divide the extents.
                           {33, 40, 3, 1, 2, 8, 14, 1, 2},
                           {32, 35, 3, 1, 4, 16, 12, 1, 4},
                           {40, 32, 3, 1, 3, 9, 10, 1, 3},

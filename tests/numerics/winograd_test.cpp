@@ -22,11 +22,12 @@ enum class Epilogue { kBias, kResidualRelu, kSilu };
 struct Layer {
   int64_t batch, in, out, height, width, pad_begin, pad_end;
   Epilogue epilogue = Epilogue::kBias;
+  int64_t dilation = 1;  // beyond 1 extents are known when converting
 };
 
 std::ostream& operator<<(std::ostream& out, const Layer& l) {
   return out << l.in << " -> " << l.out << ", " << l.batch << " of " << l.height << " x " << l.width << ", padding "
-             << l.pad_begin << " and " << l.pad_end;
+             << l.pad_begin << " and " << l.pad_end << ", dilation " << l.dilation;
 }
 
 struct Case {
@@ -39,13 +40,16 @@ struct Case {
 Case make_case(const Layer& l) {
   std::mt19937 random(5);
   const Tensor weights = random_tensor(random, {l.out, l.in, 3, 3}), bias = random_tensor(random, {l.out});
-  const int64_t out_h = l.height + l.pad_begin + l.pad_end - 2, out_w = l.width + l.pad_begin + l.pad_end - 2;
+  const int64_t less = l.pad_begin + l.pad_end - 2 * l.dilation, out_h = l.height + less, out_w = l.width + less;
+  const bool known = l.dilation > 1;
   OnnxBuilder b("winograd", 1);
-  const std::string x = b.input("x", DType::kF32, {"N", l.in, "H", "W"});
+  const std::string x = b.input(
+      "x", DType::kF32, known ? models::Extents{"N", l.in, l.height, l.width} : models::Extents{"N", l.in, "H", "W"});
   const std::string w = b.initializer(models::TensorData::f32(weights.shape, weights.data)),
                     c = b.initializer(models::TensorData::f32({l.out}, bias.data));
-  std::string y =
-      b.op("Conv", {x, w, c}, {{"pads", std::vector<int64_t>{l.pad_begin, l.pad_begin, l.pad_end, l.pad_end}}});
+  std::string y = b.op("Conv", {x, w, c},
+                       {{"pads", std::vector<int64_t>{l.pad_begin, l.pad_begin, l.pad_end, l.pad_end}},
+                        {"dilations", std::vector<int64_t>{l.dilation, l.dilation}}});
   Case result;
   const Tensor image = random_tensor(random, {l.batch, l.in, l.height, l.width});
   result.inputs["x"] = image;
@@ -53,7 +57,9 @@ Case make_case(const Layer& l) {
   if (l.epilogue == Epilogue::kResidualRelu) {
     residual = random_tensor(random, {l.batch, l.out, out_h, out_w});
     result.inputs["r"] = residual;
-    y = b.relu(b.op("Add", {y, b.input("r", DType::kF32, {"N", l.out, "OH", "OW"})}));
+    y = b.relu(b.op("Add", {y, b.input("r", DType::kF32,
+                                       known ? models::Extents{"N", l.out, out_h, out_w}
+                                             : models::Extents{"N", l.out, "OH", "OW"})}));
   } else if (l.epilogue == Epilogue::kSilu) {
     y = b.op("Mul", {y, b.op("Sigmoid", {y})});
   }
@@ -68,7 +74,7 @@ Case make_case(const Layer& l) {
           double sum = bias.data[static_cast<size_t>(oc)];
           for (int64_t ic = 0; ic < l.in; ++ic) {
             for (int64_t k = 0; k < 9; ++k) {
-              const int64_t h = oh + k / 3 - l.pad_begin, v = ow + k % 3 - l.pad_begin;
+              const int64_t h = oh + k / 3 * l.dilation - l.pad_begin, v = ow + k % 3 * l.dilation - l.pad_begin;
               if (h < 0 || h >= l.height || v < 0 || v >= l.width) continue;
               sum +=
                   static_cast<double>(image.data[static_cast<size_t>(((n * l.in + ic) * l.height + h) * l.width + v)]) *
@@ -121,11 +127,23 @@ double check(const Case& c, bool fast_math, double bound) {
   return worst;
 }
 
+// Extents that the dilation divides, and those that it does not, so that some sub-lattices are shorter than others, by a
+// tile too; padding that is not the dilation; epilogues that read; channels that end within a vector.
+std::vector<Layer> layers_of_dilations() {
+  return {Layer{2, 32, 48, 16, 24, 4, 4, Epilogue::kResidualRelu, 4},
+          Layer{1, 37, 35, 17, 14, 2, 2, Epilogue::kSilu, 2}, Layer{3, 20, 33, 13, 23, 2, 5, Epilogue::kBias, 3},
+          Layer{1, 33, 40, 29, 30, 0, 1, Epilogue::kBias, 5}};
+}
+
 // Its error is that of the rounding of sums a ninth as long plus that of the transforms; the measured one is below 2e-6
 // of the outputs' root mean square, as the direct kernel's is.
 TEST(Winograd, TilesOfTwo) {
+  std::vector<Layer> layers;
   for (const Layer& l : {Layer{1, 64, 64, 14, 14, 1, 1}, Layer{2, 32, 70, 7, 7, 1, 1}, Layer{1, 48, 33, 9, 30, 0, 0},
-                         Layer{3, 37, 32, 6, 5, 1, 0}, Layer{1, 32, 40, 5, 61, 2, 2}, Layer{1, 390, 70, 9, 8, 1, 1}}) {
+                         Layer{3, 37, 32, 6, 5, 1, 0}, Layer{1, 32, 40, 5, 61, 2, 2}, Layer{1, 390, 70, 9, 8, 1, 1}})
+    layers.push_back(l);
+  for (const Layer& l : layers_of_dilations()) layers.push_back(l);
+  for (const Layer& l : layers) {
     SCOPED_TRACE(testing::PrintToString(l));
     const Case c = make_case(l);
     check(c, false, 5e-6 * c.rms);
@@ -148,6 +166,8 @@ TEST(Winograd, TilesOfFour) {
            Layer{1, 64, 48, 18, 17, 1, 1, Epilogue::kResidualRelu},
            Layer{2, 40, 50, 9, 11, 1, 1, Epilogue::kResidualRelu},
            Layer{1, 48, 70, 10, 15, 1, 1, Epilogue::kSilu},
+           Layer{2, 24, 40, 38, 33, 2, 2, Epilogue::kResidualRelu, 2},
+           Layer{1, 32, 48, 37, 49, 3, 2, Epilogue::kBias, 4},
        }) {
     SCOPED_TRACE(testing::PrintToString(l));
     const Case c = make_case(l);
@@ -197,6 +217,29 @@ TEST(Winograd, TilesOfFourOnlyWithFastMath) {
     EXPECT_FALSE(recorded);
     EXPECT_NE(claimed_by(path, true, &recorded).find(std::string("by ") + c.fast + ":"), std::string::npos);
     EXPECT_TRUE(recorded);
+  }
+}
+
+// Where many taps are outside of the image and many tiles are edge, the direct kernel multiplies less.
+TEST(Winograd, SubLatticesThatAreWorthIt) {
+  struct Choice {
+    int64_t extent, dilation;
+    const char* plugin;
+  };
+  for (const Choice& c : {Choice{30, 4, "winograd"}, Choice{48, 12, "winograd"}, Choice{65, 2, "winograd"},
+                          Choice{36, 12, "conv"}, Choice{33, 12, "conv"}, Choice{16, 24, "conv"}}) {
+    SCOPED_TRACE(std::to_string(c.extent) + " with dilation " + std::to_string(c.dilation));
+    OnnxBuilder b("lattices", 1);
+    const std::string x = b.input("x", DType::kF32, {"N", int64_t{32}, c.extent, c.extent});
+    b.output(b.conv(x, 32, 32,
+                    {.kernel = {3, 3},
+                     .pads = {c.dilation, c.dilation, c.dilation, c.dilation},
+                     .dilations = {c.dilation, c.dilation}}),
+             "y", DType::kF32, {"", "", "", ""});
+    const std::string path = temporary_path("lattices.onnx");
+    ASSERT_TRUE(b.save(path).ok());
+    bool recorded = true;
+    EXPECT_NE(claimed_by(path, false, &recorded).find(std::string("by ") + c.plugin + ":"), std::string::npos);
   }
 }
 
