@@ -34,8 +34,7 @@ EncoderDecoder::EncoderDecoder(OpContext& c, bool hears) : Decoder(c), hears_(he
   ports_ = c.declared_ports(decoder_);
   if (!c.ok()) return;
   if (!decoder_fits()) {
-    c.fail_unsupported(str_cat("the decoder must have the inputs input_ids, ",
-                               hears_ ? "" : "encoder_attention_mask, ",
+    c.fail_unsupported(str_cat("the decoder must have the inputs input_ids, ", hears_ ? "" : "encoder_attention_mask, ",
                                "for each layer a past of its own and one of the encoder, all four keys and values "
                                "[batch, heads, length, size], and the outputs logits and, for each layer, the present "
                                "keys and values of its own"));

@@ -60,8 +60,7 @@ ValueId with_timestamps(OpContext& c, const TimestampRules& rules, ValueId score
   const ValueId twice_first = concat(c, 1, {slice(c, is_time, 1, 0, 1), is_time});
   const ValueId is_pair = either(begins, slice(c, twice_first, 1, -2, -1));
   const ValueId is_open = both(ends_in_time, negated(is_pair));
-  const ValueId last_place =
-      most(where(c, is_time, positions_along(c, sequences, 1), number(0)));
+  const ValueId last_place = most(where(c, is_time, positions_along(c, sequences, 1), number(0)));
   const ValueId last_time = c.emit("GatherElements", {{"axis", int64_t{1}}}, {said, last_place});
 
   const ValueId token = positions_along(c, scores, 1);
@@ -84,11 +83,11 @@ ValueId with_timestamps(OpContext& c, const TimestampRules& rules, ValueId score
   // A time, where one of them is more probable than the most probable word.
   const ValueId times = slice(c, allowed, 1, rules.first_time, INT64_MAX);
   const ValueId best_time = most(times);
-  const ValueId parts = where(c, less(lowest, times), c.emit("Exp", {}, {subtract(c, times, best_time)}),
-                              c.scalar(DType::kF32, 0));
+  const ValueId parts =
+      where(c, less(lowest, times), c.emit("Exp", {}, {subtract(c, times, best_time)}), c.scalar(DType::kF32, 0));
   const ValueId sum = c.emit("ReduceSum", {}, {parts, c.int64s({1})});
-  const ValueId any_time = where(c, less(c.scalar(DType::kF32, 0), sum),
-                                 add(c, c.emit("Log", {}, {sum}), best_time), lowest);
+  const ValueId any_time =
+      where(c, less(c.scalar(DType::kF32, 0), sum), add(c, c.emit("Log", {}, {sum}), best_time), lowest);
   const ValueId best_word = most(slice(c, allowed, 1, 0, rules.first_time));
   return where(c, both(less(best_word, any_time), negated(token_is_time)), lowest, allowed);
 }
