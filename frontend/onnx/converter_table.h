@@ -36,6 +36,14 @@ std::span<const ConverterRow> ml_rows();         // ops/ml/register_ops.cpp
 const std::map<std::pair<std::string_view, std::string_view>, std::vector<const ConverterRow*>>& all_converters();
 // The row for an op in an opset; null when there is none (unknown op, or too old an opset).
 const ConverterRow* find_converter(std::string_view domain, std::string_view op, int64_t version);
+// Domains of which no operator is converted, and why, for users to read. An op of a plugin may be in one all the same.
+struct RefusedDomain {
+  std::string_view domain, refusal;
+};
+std::span<const RefusedDomain> refused_domains();
+// Why nothing covers an operator that has no row; `hint` is for one that is unknown.
+std::string refusal_of_unknown(std::string_view domain, std::string_view op, std::string_view too_old,
+                               std::string_view hint);
 // The record "domain::op" that a node without a converter is, or the one of a plugin in `ops` (null: none), which has
 // one all the same; null if there is none. Built-in ones of the domain aipu are the graph's own: no model has them.
 const graph::OpDef* find_record(const graph::OpSet* ops, const std::string& domain, const std::string& op,

@@ -295,10 +295,8 @@ Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {
   const int64_t version = version_it != scope.opsets->end() ? version_it->second : 1;
   const ConverterRow* row = node.overload().empty() ? find_converter(domain, node.op_type(), version) : nullptr;
   const graph::OpDef* const custom = find_record(options_.ops.get(), domain, node.op_type(), row != nullptr);
-  if (row == nullptr && custom == nullptr) {
-    if (const auto* function = find_function(node)) return import_call(scope, node, *function);
-  }
   if (custom == nullptr && (row == nullptr || row->convert == nullptr)) {
+    if (const auto* function = find_function(node)) return import_call(scope, node, *function);
     poison_outputs(scope, node);  // scan_nodes has reported it
     return {};
   }

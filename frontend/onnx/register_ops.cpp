@@ -351,6 +351,32 @@ const ConverterRow* find_converter(std::string_view domain, std::string_view op,
   return found;
 }
 
+namespace {
+
+constexpr RefusedDomain kRefusedDomains[] = {
+    {"com.microsoft.experimental", "of operators that ONNX Runtime tries out"},
+    {"com.microsoft.mlfeaturizers", "of featurizers that ONNX Runtime no longer has"},
+    {"com.microsoft.nchwc",
+     "ONNX Runtime wrote it for one machine, at its optimization level ORT_ENABLE_ALL; save the model at "
+     "ORT_ENABLE_EXTENDED, or convert the one that was optimized"},
+    {"com.ms.internal.nhwc",
+     "a form that ONNX Runtime has within a session, for an execution provider; save the model at ORT_ENABLE_EXTENDED "
+     "with the CPU provider, or convert the one that was optimized"},
+};
+
+}  // namespace
+
+std::span<const RefusedDomain> refused_domains() { return kRefusedDomains; }
+
+std::string refusal_of_unknown(std::string_view domain, std::string_view op, std::string_view too_old,
+                               std::string_view hint) {
+  if (domain.empty() && find_converter("", op, kNewestOpset) != nullptr) return std::string(too_old);
+  for (const RefusedDomain& refused : kRefusedDomains) {
+    if (refused.domain == domain) return std::string(refused.refusal);
+  }
+  return str_cat("unknown operator; ", hint);
+}
+
 const graph::OpDef* find_record(const graph::OpSet* ops, const std::string& domain, const std::string& op,
                                 bool has_converter) {
   const std::string name = str_cat(domain.empty() ? "ai.onnx" : domain, "::", op);

@@ -133,21 +133,19 @@ Status Importer::scan_nodes(const Nodes& nodes, const OpsetVersions& opsets, int
     const ConverterRow* row = node.overload().empty() ? find_converter(domain, node.op_type(), opset) : nullptr;
     if (find_record(options_.ops.get(), domain, node.op_type(), row != nullptr) != nullptr) {
       // a plugin's
-    } else if (row != nullptr && row->convert == nullptr) {
-      report_unsupported(node, "", opset, std::string(row->refusal));
-    } else if (row == nullptr) {
-      if (function == nullptr) {
-        report_unsupported(node, "", opset,
-                           domain.empty()
-                               ? (find_converter("", node.op_type(), kNewestOpset) != nullptr
-                                      ? "the model's opset is too old for it"
-                                      : "unknown operator; in a domain of its own a plugin can define it "
-                                        "(--plugin FILE; plugins=[FILE] in Python)")
-                               : "unknown operator; a plugin can define it (--plugin FILE; plugins=[FILE] in "
-                                 "Python)");
-      } else if (scanned_.insert(function).second) {
+    } else if (row != nullptr && row->convert != nullptr) {
+      // a converter's
+    } else if (function != nullptr) {
+      if (scanned_.insert(function).second)
         AIPU_RETURN_IF_ERROR(scan_nodes(function->node(), function_opsets_.at(function), depth + 1));
-      }
+    } else if (row != nullptr) {
+      report_unsupported(node, "", opset, std::string(row->refusal));
+    } else {
+      const std::string_view hint =
+          domain.empty() ? "in a domain of its own a plugin can define it (--plugin FILE; plugins=[FILE] in Python)"
+                         : "a plugin can define it (--plugin FILE; plugins=[FILE] in Python)";
+      report_unsupported(node, "", opset,
+                         refusal_of_unknown(domain, node.op_type(), "the model's opset is too old for it", hint));
     }
     for (const auto& attribute : node.attribute()) {
       if (attribute.has_g()) AIPU_RETURN_IF_ERROR(scan_nodes(attribute.g().node(), opsets, depth + 1));

@@ -87,6 +87,8 @@ std::string supported_ops_page() {
     page += str_cat("| ", key.second, " | ", opsets, " | ", elements_text(newest), " | ",
                     newest.takes_lists ? "lists" : "", " |\n");
   }
+  for (const RefusedDomain& whole : refused_domains())
+    refused += str_cat("| ", whole.domain, " | all | ", whole.refusal, " |\n");
   if (!refused.empty()) {
     page += "\n## Known and refused\n\n| domain | operator | why |\n| -- | -- | -- |\n" + refused;
   }

@@ -135,14 +135,14 @@ class Surveyor {
       row->importer = "plugin";
     } else if (converter != nullptr && converter->convert != nullptr) {
       row->importer = "importer";
-    } else if (converter == nullptr && has_function) {
+    } else if (has_function) {
       row->importer = "function";
     } else if (converter != nullptr) {
       row->refusal = converter->refusal;
     } else {
-      row->refusal = domain.empty() && find_converter("", node.op_type(), kNewestOpset) != nullptr
-                         ? "the model's opset is too old for it; convert the model to a newer one"
-                         : "unknown operator; a plugin can define it (kernels/ADDING_AN_OP.md)";
+      row->refusal = refusal_of_unknown(domain, node.op_type(),
+                                        "the model's opset is too old for it; convert the model to a newer one",
+                                        "a plugin can define it (kernels/ADDING_AN_OP.md)");
     }
   }
 

@@ -76,6 +76,8 @@ def test_dropout_between_sums(tmp_path, random, family):
     family.add("BiasDropout", [x, bias, residual], x + bias + residual)
     family.add("BiasDropout", [x, x, None, F32(0.9)], [x + x, np.full((40, 50), True)])
     family.add("BiasDropout", [x, bias, residual, None, np.array(False)], x + bias + residual)
+    family.add("BitmaskBiasDropout", [x, bias, residual, F32(0.9)], x + bias + residual)
+    family.add("BitmaskDropout", [x, F32(0.9)], x)
     family.check(tmp_path)
 
 

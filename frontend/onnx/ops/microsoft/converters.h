@@ -36,6 +36,8 @@ void attention(OpContext& c);
 void q_attention(OpContext& c);
 void multi_head_attention(OpContext& c);
 void decoder_masked_multi_head_attention(OpContext& c);
+// attention_lstm.cpp
+void attention_lstm(OpContext& c);
 // decoder_attention.cpp
 void decoder_attention(OpContext& c);
 // longformer_attention.cpp
@@ -125,6 +127,9 @@ void matmul_n_bits_mlp(OpContext& c);
 void matmul_n_bits_qkv(OpContext& c);
 void matmul_fp_q4(OpContext& c);
 
+// packed_rows.cpp
+void gather_packed(OpContext& c);
+
 // block_floats.cpp
 void matmul_fp4_weight(OpContext& c);
 void matmul_fp8_weight(OpContext& c);
@@ -143,6 +148,7 @@ void quantize_linear(OpContext& c);
 void q_embed_layer_normalization(OpContext& c);
 
 // others.cpp
+void bitmask_dropout(OpContext& c);
 void expand_dims(OpContext& c);
 void echo(OpContext& c);
 void sparse_to_dense_matmul(OpContext& c);

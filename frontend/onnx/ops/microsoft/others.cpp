@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "frontend/onnx/ops/compose.h"
+#include "frontend/onnx/ops/converters.h"
 #include "frontend/onnx/ops/microsoft/converters.h"
 #include "frontend/onnx/ops/microsoft/generation.h"
 
@@ -18,6 +19,13 @@ void expand_dims(OpContext& c) {
         str_cat("operand '", c.graph().value(c.input(1)).name, "' must be known when compiling, it is the axis"));
   }
   c.emit_output("Unsqueeze", {}, {c.input(0), c.int64s(*axis)});
+}
+
+// BitmaskDropout, BitmaskBiasDropout: the mask, which training reads, is made of bits.
+void bitmask_dropout(OpContext& c) {
+  if (c.wants_output(1)) return c.fail_unsupported("the output mask is not supported");
+  if (c.op_type() == "BitmaskDropout") return dropout(c);
+  bias_dropout(c);
 }
 
 // An example of how operators are written.

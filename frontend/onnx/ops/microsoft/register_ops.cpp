@@ -9,10 +9,16 @@ namespace {
 
 constexpr std::string_view kDomain = "com.microsoft";
 
+constexpr std::string_view kNoCpu = "ONNX Runtime's CPU provider does not have it either; export the model for CPUs";
+constexpr std::string_view kCompiled =
+    "it holds a model compiled for one accelerator; convert the model that it was made of";
+
 constexpr ConverterRow kRows[] = {
     // ---- activations
     {kDomain, "BiasAdd", 1, microsoft::bias_add},
     {kDomain, "BiasDropout", 1, bias_dropout},
+    {kDomain, "BitmaskBiasDropout", 1, microsoft::bitmask_dropout},
+    {kDomain, "BitmaskDropout", 1, microsoft::bitmask_dropout},
     {kDomain, "BiasGelu", 1, microsoft::bias_gelu},
     {kDomain, "BiasSoftmax", 1, microsoft::bias_softmax},
     {kDomain, "BiasSplitGelu", 1, microsoft::bias_split_gelu},
@@ -53,6 +59,7 @@ constexpr ConverterRow kRows[] = {
 
     // ---- attention
     {kDomain, "Attention", 1, microsoft::attention},
+    {kDomain, "AttnLSTM", 1, microsoft::attention_lstm},
     {kDomain, "CausalConvWithState", 1, microsoft::causal_conv_with_state},
     {kDomain, "DecoderAttention", 1, microsoft::decoder_attention},
     {kDomain, "DecoderMaskedMultiHeadAttention", 1, microsoft::decoder_masked_multi_head_attention},
@@ -83,6 +90,7 @@ constexpr ConverterRow kRows[] = {
     {kDomain, "DynamicQuantizeLSTM", 1, microsoft::dynamic_quantize_lstm},
     {kDomain, "DynamicQuantizeMatMul", 1, microsoft::dynamic_quantize_matmul},
     {kDomain, "GatherBlockQuantized", 1, microsoft::gather_block_quantized},
+    {kDomain, "GatherPacked", 1, microsoft::gather_packed},
     {kDomain, "MatMulBlockQuantizedFp4Weight", 1, microsoft::matmul_fp4_weight},
     {kDomain, "MatMulBlockQuantizedFp8Weight", 1, microsoft::matmul_fp8_weight},
     {kDomain, "MatMulBnb4", 1, microsoft::matmul_bnb4},
@@ -143,6 +151,34 @@ constexpr ConverterRow kRows[] = {
     {kDomain, "VarlenCausalConvWithState", 1, microsoft::varlen_causal_conv_with_state},
     {kDomain, "VarlenNGramHashMapping", 1, microsoft::varlen_ngram_hash_mapping},
     {kDomain, "WordConvEmbedding", 1, microsoft::word_conv_embedding},
+
+    // ---- what is known and refused
+    {kDomain, "ConvStateReplay", 1, nullptr, kNoCpu},
+    {kDomain, "DecoderMaskedSelfAttention", 1, nullptr, kNoCpu},
+    {kDomain, "DequantizeBFP", 1, nullptr, kNoCpu},
+    {kDomain, "DequantizeWithOrder", 1, nullptr, kNoCpu},
+    {kDomain, "DynamicSparseAttention", 1, nullptr, kNoCpu},
+    {kDomain, "GatedDeltaNetStateReplay", 1, nullptr, kNoCpu},
+    {kDomain, "GemmFloat8", 1, nullptr, kNoCpu},
+    {kDomain, "Mamba2Verify", 1, nullptr, kNoCpu},
+    {kDomain, "MatMulNBitsQLoRA", 1, nullptr, kNoCpu},
+    {kDomain, "MatMulPacked", 1, nullptr, kNoCpu},
+    {kDomain, "MoEPacked", 1, nullptr, kNoCpu},
+    {kDomain, "PackedSparseAttentionIndexer", 1, nullptr, kNoCpu},
+    {kDomain, "PackedSparseAttentionIndexerMerge", 1, nullptr, kNoCpu},
+    {kDomain, "PagedAttention", 1, nullptr, kNoCpu},
+    {kDomain, "QOrderedAttention", 1, nullptr, kNoCpu},
+    {kDomain, "QOrderedGelu", 1, nullptr, kNoCpu},
+    {kDomain, "QOrderedLayerNormalization", 1, nullptr, kNoCpu},
+    {kDomain, "QOrderedLongformerAttention", 1, nullptr, kNoCpu},
+    {kDomain, "QOrderedMatMul", 1, nullptr, kNoCpu},
+    {kDomain, "QuantizeBFP", 1, nullptr, kNoCpu},
+    {kDomain, "QuantizeWithOrder", 1, nullptr, kNoCpu},
+    {kDomain, "SparseAttentionIndexer", 1, nullptr, kNoCpu},
+    {kDomain, "SparsePagedAttention", 1, nullptr, kNoCpu},
+    {kDomain, "SpeculativePrefixCommit", 1, nullptr, kNoCpu},
+    {kDomain, "EPContext", 1, nullptr, kCompiled},
+    {kDomain, "Snpe", 1, nullptr, kCompiled},
 };
 
 }  // namespace
