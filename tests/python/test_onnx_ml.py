@@ -296,6 +296,20 @@ def test_svm_classifier(tmp_path, random, family):
     family.check(tmp_path)
 
 
+def test_svm_sums_that_nearly_cancel(tmp_path, random, family):
+    """The kernels are whole numbers, so that only the sums over the vectors round."""
+    x, v = random.integers(1, 9, (4, 3)).astype(F32), random.integers(1, 9, (600, 3)).astype(F32)
+    a = random.uniform(20, 50, 600).astype(F32) * np.repeat([1, -1], 300).astype(F32)
+    y = (x.astype(np.float64) @ v.T @ a).astype(F32)[:, None]
+    parameters = {"kernel_type": "LINEAR", "kernel_params": [0.0, 0.0, 0.0], "rho": [0.0]}
+    parameters |= {"support_vectors": v.ravel().tolist(), "coefficients": a.tolist()}
+    family.add("SVMRegressor", [x], y, n_supports=600, tolerance=1e-7, **parameters)
+    two = {"vectors_per_class": [300, 300], "classlabels_ints": [7, 8]}
+    results = [np.where(y[:, 0] > 0, 7, 8), np.concatenate([-y, y], 1)]
+    family.add("SVMClassifier", [x], results, tolerance=1e-7, **parameters, **two)
+    family.check(tmp_path)
+
+
 def test_features(tmp_path, random, family):
     x = random.standard_normal((4, 3)).astype(F32)
     x[1] = 0

@@ -56,6 +56,14 @@ ValueId kernels(OpContext& c, const std::vector<double>& vectors, int64_t count,
   return {};
 }
 
+// The sums of kernels times the columns of a matrix, [N, width]. In float64: the coefficients of one class are above 0,
+// those of the other below, and what is left of both is small beside them.
+ValueId weighed(OpContext& c, ValueId kernels, const std::vector<double>& matrix, int64_t width) {
+  const int64_t vectors = static_cast<int64_t>(matrix.size()) / width;
+  const ValueId weights = floats(c, DType::kF64, matrix, {vectors, width});
+  return c.cast(matmul(c, c.cast(kernels, DType::kF64), weights), DType::kF32);
+}
+
 struct Classifier {
   Kernel kernel;
   std::vector<double> vectors, coefficients, rho, a, b;
@@ -81,8 +89,8 @@ ValueId decisions(OpContext& c, const Classifier& svm, int64_t classes, int64_t 
   }
   const auto width = static_cast<int64_t>(pairs);
   const ValueId k = kernels(c, svm.vectors, vectors, svm.kernel);
-  return c.emit("Gemm", {},
-                {k, floats(c, DType::kF32, matrix, {vectors, width}), floats(c, DType::kF32, svm.rho, {width})});
+  if (!c.ok()) return {};
+  return add(c, weighed(c, k, matrix, width), floats(c, DType::kF32, svm.rho, {width}));
 }
 
 // [N, classes]: for each class in how many pairs it wins.
@@ -191,7 +199,8 @@ void svm_regressor(OpContext& c) {
     if (static_cast<int64_t>(coefficients.size()) != count)
       return c.fail_invalid(str_cat("has ", coefficients.size(), " coefficients for ", count, " support vectors"));
     const ValueId k = kernels(c, vectors, count, kernel);
-    y = matmul(c, k, floats(c, DType::kF32, coefficients, {count, 1}));
+    if (!c.ok()) return;
+    y = weighed(c, k, coefficients, 1);
   } else {
     y = kernels(c, coefficients, 1, Kernel{"LINEAR"});
   }
