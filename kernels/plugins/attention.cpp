@@ -199,7 +199,9 @@ class Matcher {
 
   // Of the whole tensor by one scale.
   bool is_quantisation(const Node& node) const {
-    if (node.op != "QuantizeLinear" || dtype_bytes(graph_.type(node.outputs[0]).dtype) != 1) return false;
+    if (node.op != "QuantizeLinear") return false;
+    const DType result = graph_.type(node.outputs[0]).dtype;
+    if (result != DType::kU8 && result != DType::kI8) return false;
     return std::all_of(node.inputs.begin() + 1, node.inputs.end(), [&](ValueId input) {
       return !input.valid() || graph::element_count(graph_.type(input).shape) == Dim(1);
     });
