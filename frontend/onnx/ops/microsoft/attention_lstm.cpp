@@ -16,8 +16,20 @@ namespace aipu::frontend::microsoft {
 namespace {
 
 enum Place : size_t {
-  kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes, kQueryWeights, kMemoryWeights, kV, kMemory,
-  kMemoryLengths, kAttentionWeights
+  kX,
+  kW,
+  kR,
+  kB,
+  kLengths,
+  kInitialH,
+  kInitialC,
+  kPeepholes,
+  kQueryWeights,
+  kMemoryWeights,
+  kV,
+  kMemory,
+  kMemoryLengths,
+  kAttentionWeights
 };
 
 // What the steps of one direction read; weights are transposed. What is absent is not there.
@@ -33,8 +45,8 @@ struct Direction {
 
   Direction seen_within(OpContext& body) const {
     Direction d = *this;
-    for (ValueId* value : {&d.x, &d.w, &d.r, &d.bias, &d.peepholes, &d.query_weights, &d.v, &d.keys, &d.memory,
-                           &d.seen, &d.attention_weights, &d.lengths})
+    for (ValueId* value : {&d.x, &d.w, &d.r, &d.bias, &d.peepholes, &d.query_weights, &d.v, &d.keys, &d.memory, &d.seen,
+                           &d.attention_weights, &d.lengths})
       *value = body.seen_within(*value);
     return d;
   }
@@ -133,8 +145,8 @@ void attention_lstm(OpContext& c) {
     c.fail_invalid(str_cat("direction is ", direction));
   if (!c.ok()) return;
   if (c.rank(c.input(kX)) != 3 || c.rank(c.input(kR)) != 3 || c.type(c.input(kR)).shape[2] != Dim(hidden) || hidden < 1)
-    return c.fail_invalid(str_cat("X must have rank 3 and R the extent hidden_size, found ",
-                                  c.type(c.input(kX)).text(), " and ", c.type(c.input(kR)).text()));
+    return c.fail_invalid(str_cat("X must have rank 3 and R the extent hidden_size, found ", c.type(c.input(kX)).text(),
+                                  " and ", c.type(c.input(kR)).text()));
   const ValueId x = c.input(kX), memory = c.input(kMemory);
   const Shape shape = c.type(x).shape;
   const DType dtype = c.dtype(x);
@@ -150,8 +162,7 @@ void attention_lstm(OpContext& c) {
       return c.has_input(place) ? c.squeeze(slice(c, c.input(place), 0, k, k + 1), {0}) : ValueId();
     };
     const bool backwards = direction == "reverse" || k == 1;
-    if (backwards && !lengths.valid())
-      lengths = c.emit("Expand", {{"shape", Shape{shape[1]}}}, {c.size_of(x, 0)});
+    if (backwards && !lengths.valid()) lengths = c.emit("Expand", {{"shape", Shape{shape[1]}}}, {c.size_of(x, 0)});
     Direction d;
     d.hidden = hidden;
     d.x = backwards ? reversed(c, x, lengths) : x;

@@ -27,9 +27,7 @@ ValueId as_numbers(OpContext& c, ValueId x, DType dtype) {
   }
   return real(c, c.emit("BitCast", {{"to", dtype}}, {sum}));
 }
-ValueId half_at(OpContext& c, ValueId x, int64_t at) {
-  return as_numbers(c, bytes_of(c, x, at, at + 2), DType::kF16);
-}
+ValueId half_at(OpContext& c, ValueId x, int64_t at) { return as_numbers(c, bytes_of(c, x, at, at + 2), DType::kF16); }
 
 template <DType kType>
 ValueId plain(OpContext& c, ValueId x) {
@@ -59,8 +57,7 @@ ValueId q5_0(OpContext& c, ValueId x) {
 }
 
 ValueId q8_0(OpContext& c, ValueId x) {
-  return multiply(c, half_at(c, x, 0),
-                  real(c, c.emit("BitCast", {{"to", DType::kI8}}, {bytes_of(c, x, 2, 34)})));
+  return multiply(c, half_at(c, x, 0), real(c, c.emit("BitCast", {{"to", DType::kI8}}, {bytes_of(c, x, 2, 34)})));
 }
 
 // Of 256 elements from here on: 8 or 16 groups, each with a scale of its own.
@@ -136,9 +133,16 @@ struct Packing {
   Unpack unpack = nullptr;
 };
 constexpr Packing kPackings[] = {
-    {0, 1, 4, plain<DType::kF32>}, {1, 1, 2, plain<DType::kF16>}, {2, 32, 18, q4_0},    {6, 32, 22, q5_0},
-    {8, 32, 34, q8_0},             {13, 256, 176, q5_k},          {14, 256, 210, q6_k}, {20, 32, 18, iq4_nl},
-    {23, 256, 136, iq4_xs},        {30, 1, 2, plain<DType::kBF16>},
+    {0, 1, 4, plain<DType::kF32>},
+    {1, 1, 2, plain<DType::kF16>},
+    {2, 32, 18, q4_0},
+    {6, 32, 22, q5_0},
+    {8, 32, 34, q8_0},
+    {13, 256, 176, q5_k},
+    {14, 256, 210, q6_k},
+    {20, 32, 18, iq4_nl},
+    {23, 256, 136, iq4_xs},
+    {30, 1, 2, plain<DType::kBF16>},
 };
 
 }  // namespace
@@ -161,15 +165,15 @@ void gather_packed(OpContext& c) {
   if (width < 1 || width % packing->elements != 0)
     return c.fail_invalid(str_cat("K is ", width, ", of blocks of ", packing->elements));
   if (c.dtype(data) != DType::kU8 || c.rank(data) != 2 || c.type(data).shape[1] != Dim(blocks * packing->bytes)) {
-    return c.fail_invalid(str_cat("the table must be uint8 [rows, ", blocks * packing->bytes, "], found ",
-                                  c.type(data).text()));
+    return c.fail_invalid(
+        str_cat("the table must be uint8 [rows, ", blocks * packing->bytes, "], found ", c.type(data).text()));
   }
   // Places outside of the table are its first row.
   const DType places = c.dtype(indices);
   const ValueId none = c.scalar(places, 0);
   const ValueId count = c.cast(c.size_of(data, 0), places);
-  const ValueId is_there = c.emit("And", {}, {c.emit("GreaterOrEqual", {}, {indices, none}),
-                                              c.emit("Less", {}, {indices, count})});
+  const ValueId is_there =
+      c.emit("And", {}, {c.emit("GreaterOrEqual", {}, {indices, none}), c.emit("Less", {}, {indices, count})});
   const ValueId rows = gather(c, data, where(c, is_there, indices, none));
   if (!c.ok()) return;
   Shape shape = c.type(rows).shape;
