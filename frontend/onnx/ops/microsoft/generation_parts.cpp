@@ -118,14 +118,13 @@ ValueId ruled(OpContext& c, const ScoreRules& rules, ValueId scores, ValueId seq
   if (!c.ok()) return {};
   const ValueId lowest = c.scalar(DType::kF32, kLowest);
   if (rules.repetition_penalty.valid()) {
-    const ValueId none = c.emit("Expand", {}, {c.scalar(DType::kF32, 0), c.shape_of(scores)});
-    const ValueId some = c.emit("Expand", {}, {c.scalar(DType::kF32, 1), c.shape_of(sequences)});
-    const ValueId used =
-        c.emit("ScatterElements", {{"axis", int64_t{1}}}, {none, c.cast(sequences, DType::kI64), some});
+    // Of the tokens that a sentence has only; one that it has twice is written twice.
+    const ValueId used = c.cast(sequences, DType::kI64);
+    const ValueId old = c.emit("GatherElements", {{"axis", int64_t{1}}}, {scores, used});
     const ValueId penalty = rules.repetition_penalty;
-    const ValueId is_negative = c.emit("Less", {}, {scores, c.scalar(DType::kF32, 0)});
-    const ValueId less = where(c, is_negative, multiply(c, scores, penalty), c.emit("Div", {}, {scores, penalty}));
-    scores = where(c, c.emit("Greater", {}, {used, c.scalar(DType::kF32, 0)}), less, scores);
+    const ValueId is_negative = c.emit("Less", {}, {old, c.scalar(DType::kF32, 0)});
+    const ValueId less = where(c, is_negative, multiply(c, old, penalty), c.emit("Div", {}, {old, penalty}));
+    scores = c.emit("ScatterElements", {{"axis", int64_t{1}}}, {scores, used, less});
   }
   if (rules.ngram > 0)
     scores = without_repeated_ngrams(c, c.cast(sequences, DType::kI64), scores, rules.ngram, kLowest);
