@@ -361,7 +361,8 @@ class QuantizedPlugin final : public OpPlugin {
     const graph::Constant* scale = graph.constant(operand(node, kScale));
     const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
     params.set("ACC", accumulator).set("scale_types", pointer_types(scale != nullptr ? 1 : 0, DType::kF32));
-    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_packed_epilogue(context, node.outputs[0], accumulator, arithmetic_of(graph, node),
+    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue,
+                          bind_packed_epilogue(context, node.outputs[0], accumulator, arithmetic_of(graph, node),
                                                magnitude_of(graph, node, weights, p), &params));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.narrow_kernel("quantized_conv.py", "quantized_conv", params));
 
@@ -442,7 +443,8 @@ class QuantizedPlugin final : public OpPlugin {
     const graph::Constant* scale = graph.constant(operand(node, kScale));
     const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
     params.set("X", x_dtype).set("ACC", accumulator).set("USE_FMA", context.target().native_fma);
-    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_packed_epilogue(context, node.outputs[0], accumulator, arithmetic_of(graph, node),
+    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue,
+                          bind_packed_epilogue(context, node.outputs[0], accumulator, arithmetic_of(graph, node),
                                                magnitude_of(graph, node, weights, p), &params));
     KernelArguments arguments;
     arguments.pointer("x", context.value(node.inputs[kX]))
