@@ -361,7 +361,7 @@ void add_permute_rows(std::vector<Intrinsic>& rows) {
       .strict = kMultiple;
   add("vpart", {value("x"), required_number("index"), required_number("lanes")}, infer_vpart, run_vpart,
       Splitting::kSpecial)
-      .exposure = Exposure::kInternal;
+      .exposure = Exposure::kExtension;
   add("vzip", {value("x"), value("y"), choice("part", {kParts.begin(), kParts.end()})}, infer_vzip, run_vzip,
       Splitting::kSpecial)
       .strict = strict_vzip;

@@ -226,6 +226,7 @@ std::string cast_parts(const Call& c) {
   const bool saturate = c.attribute("saturate") == 2 && is_integer(from.element) && is_integer(c.type.element);
   const bool simple = c.count() == 1 && part == "all" && from.lanes == c.type.lanes && !saturate;
   if (simple) return c.p.expr(cast(c.type, c.arg_expr(0)));
+  if (saturate && c.count() == 4) return fmt::format("__convert_four_sat<{}>({})", c.type_text(), c.args());
   std::string operand = c.arg(0);
   int lanes = from.lanes;
   if (c.count() > 1) {

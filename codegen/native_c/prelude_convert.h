@@ -139,6 +139,17 @@ template <class R, class X>
 __inl R __convert_sat(X x) {
   typedef __e<X> E;
   typedef __e<R> T;
+#ifdef __AVX512BW__
+  if constexpr (__same<E, int>::value && sizeof(X) == 64 && sizeof(T) == 1) {
+    typedef char C __attribute__((vector_size(16)));
+    typedef __v<int, 16> I;
+    const unsigned short all = -1;
+    if constexpr (__signed_elem<T>::value)
+      return __bits<R>(__builtin_ia32_pmovsdb512_mask((I)x, C{}, all));
+    else
+      return __bits<R>(__builtin_ia32_pmovusdb512_mask((I)(x > 0 ? x : X{}), C{}, all));
+  }
+#endif
   typedef __wide<typename __if<(sizeof(T) > sizeof(E)), T, E>::type> W;
   return __map<R>([](E a) { return __clamp_to<T>((W)a); }, x);
 }
@@ -255,6 +266,35 @@ __inl V __rotate(V x) {
 template <int Shift, class V>
 __inl V __vsldl_const(V a, V b) {
   return __shuffle<__take<1, Shift>, __LANES(V)>(a, b);
+}
+// Of four vectors, which are narrowed to one.
+template <class R, class X>
+__inl R __convert_four_sat(X a, X b, X c, X d) {
+#ifdef __AVX512BW__
+  if constexpr (__same<__e<X>, int>::value && sizeof(X) == 64 && sizeof(__e<R>) == 1) {
+    typedef __v<int, 16> I;
+    typedef __v<short, 32> S;
+    typedef char C __attribute__((vector_size(64)));
+    // Each quarter of the bytes has a quarter of every vector.
+    C bytes;
+#ifdef __clang__
+    const S low = __builtin_ia32_packssdw512((I)a, (I)b), high = __builtin_ia32_packssdw512((I)c, (I)d);
+    if constexpr (__signed_elem<__e<R>>::value)
+      bytes = (C)__builtin_ia32_packsswb512(low, high);
+    else
+      bytes = (C)__builtin_ia32_packuswb512(low, high);
+#else
+    const S low = __builtin_ia32_packssdw512_mask((I)a, (I)b, S{}, -1u),
+            high = __builtin_ia32_packssdw512_mask((I)c, (I)d, S{}, -1u);
+    if constexpr (__signed_elem<__e<R>>::value)
+      bytes = __builtin_ia32_packsswb512_mask(low, high, C{}, -1ull);
+    else
+      bytes = __builtin_ia32_packuswb512_mask(low, high, C{}, -1ull);
+#endif
+    return __bits<R>(__builtin_shufflevector((I)bytes, (I)bytes, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+  }
+#endif
+  return __convert_sat<R>(__concat(__concat(a, b), __concat(c, d)));
 }
 // Lanes 0 to N - 1 of R; the rest is 0.
 template <class R, class V>

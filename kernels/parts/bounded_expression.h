@@ -12,4 +12,15 @@ namespace aipu::kernels {
 Result<FusedExpression> fuse_bounded_expression(const graph::Graph& graph, const std::vector<graph::NodeId>& nodes,
                                                 graph::ValueId seed, bool numbers_in_source);
 
+struct PackedExpression {
+  FusedExpression fused;
+  bool packs = false;  // the result is int32, which whoever stores it saturates to its type
+};
+// fuse_expression() of a seed of at most that magnitude (never NaN), for a target that narrows and saturates integers
+// of several vectors at once: a last QuantizeLinear to 8 bits is left to that where what it rounds is known not to be
+// large.
+Result<PackedExpression> fuse_packed_expression(const graph::Graph& graph, const std::vector<graph::NodeId>& nodes,
+                                                graph::ValueId seed, double magnitude, bool numbers_in_source,
+                                                bool in_pieces);
+
 }  // namespace aipu::kernels

@@ -37,7 +37,7 @@ graph::ConstantPtr constant(DType type, std::vector<T> elements, int64_t count) 
 }  // namespace
 
 std::optional<ByteTiles> plan_depthwise_bytes(const tir::Target& target, const SpatialGeometry& geometry) {
-  const auto& [depth, height, width] = geometry.axes;
+  const SpatialAxis &depth = geometry.axes[0], &width = geometry.axes[2];
   if (target.dot_products != tir::DotProducts::kUnsignedBySigned) return std::nullopt;
   if (*geometry.channels.constant() < target.lanes(32)) return std::nullopt;
   const auto in = width.in.constant(), out = width.out.constant(), pad = width.pad_begin.constant();

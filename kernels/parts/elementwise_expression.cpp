@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "graph/ir/op_def.h"
@@ -94,14 +96,63 @@ class BoundedValues {
   bool hides_zeros_ = true;  // sums end as integers: nobody sees the sign of a zero
 };
 
-struct Fashion {
-  bool numbers_in_source = false, seed_converts = false, in_pieces = false;
+// How large values may be, by magnitude; those that have none are not known, or may be NaN.
+class Magnitudes {
+ public:
+  Magnitudes(const Graph& graph, ValueId seed, std::optional<double> magnitude) : graph_(graph) {
+    if (magnitude) known_[seed] = *magnitude;
+  }
+  void add(const Node& node) {
+    if (known_.empty()) return;
+    const auto x = of(node.inputs[0]);
+    if (node.op == "DequantizeLinear") {
+      const auto scale = number(node, 1);
+      if (scale && dtype_bits(graph_.type(node.inputs[0]).dtype) == 8) known_[node.outputs[0]] = 255 * std::abs(*scale);
+    } else if (node.op == "Add") {
+      const auto y = of(node.inputs[1]);
+      if (x && y) known_[node.outputs[0]] = *x + *y;
+    } else if (node.op == "Relu" || node.op == "HardSwish") {
+      if (x) known_[node.outputs[0]] = *x;
+    } else if (node.op == "Clip" && node.inputs.size() == 3) {
+      const auto low = number(node, 1), high = number(node, 2);
+      if (x && low && high) known_[node.outputs[0]] = std::max({*x, std::abs(*low), std::abs(*high)});
+    }
+  }
+  // Whether the node divides a number so that what it rounds is less than kMostPacked.
+  bool packs(const Node& node) const {
+    if (node.op != "QuantizeLinear" || dtype_bits(graph_.type(node.outputs[0]).dtype) != 8) return false;
+    const auto x = of(node.inputs[0]), scale = number(node, 1);
+    return x && scale && graph_.type(node.inputs[0]).dtype == DType::kF32 && *x < std::abs(*scale) * kMostPacked;
+  }
+
+ private:
+  std::optional<double> of(ValueId value) const {
+    const auto found = known_.find(value);
+    return found != known_.end() ? std::optional(found->second) : std::nullopt;
+  }
+  // A constant of one element that the expression knows.
+  std::optional<double> number(const Node& node, size_t i) const {
+    const graph::Constant* constant = node.inputs[i].valid() ? graph_.constant(node.inputs[i]) : nullptr;
+    if (constant == nullptr || constant->element_count() != 1 || !std::isfinite(constant->to_doubles()[0]))
+      return std::nullopt;
+    return constant->to_doubles()[0];
+  }
+
+  const Graph& graph_;
+  std::map<ValueId, double> known_;
 };
 
-Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed,
-                             const Fashion& fashion) {
-  const auto [numbers_in_source, seed_converts, in_pieces] = fashion;
+struct Fashion {
+  bool numbers_in_source = false, seed_converts = false, in_pieces = false;
+  std::optional<double> magnitude = {};  // of the seed, where 8 bits are packed
+};
+
+// `packs`: as PackedExpression has it.
+Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed, const Fashion& fashion,
+                             bool* packs = nullptr) {
+  const auto [numbers_in_source, seed_converts, in_pieces, magnitude] = fashion;
   FusedExpression fused;
+  Magnitudes magnitudes(graph, seed, magnitude);
   BoundedValues bounded(graph, nodes, seed_converts ? seed : ValueId());
   std::map<ValueId, Expression> names;
   std::map<ValueId, Writer::Rounded> rounded;
@@ -169,6 +220,9 @@ Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& node
     writer.converts = seed_converts && node.op == "QuantizeLinear" && bounded.converts(node);
     writer.rounds = seed_converts && node.op == "QuantizeLinear" && bounded.rounds(node);
     bounded.add(node);
+    writer.packs = id == nodes.back() && magnitudes.packs(node) && is_literal(node, 1, graph.constant(node.inputs[1]));
+    if (packs != nullptr) *packs = writer.packs;
+    magnitudes.add(node);
     writer.first_fault = fused.faults.size();
     Expression expression = row->write(writer);
     if (!writer.error.empty()) return invalid_model(str_cat(graph::origins_text(node.origins), ": ", writer.error));
@@ -197,6 +251,14 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
 Result<FusedExpression> fuse_bounded_expression(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed,
                                                 bool numbers_in_source) {
   return fuse(graph, nodes, seed, {.numbers_in_source = numbers_in_source, .seed_converts = true});
+}
+
+Result<PackedExpression> fuse_packed_expression(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed,
+                                                double magnitude, bool numbers_in_source, bool in_pieces) {
+  const Fashion fashion{.numbers_in_source = numbers_in_source, .in_pieces = in_pieces, .magnitude = magnitude};
+  PackedExpression packed;
+  AIPU_ASSIGN_OR_RETURN(packed.fused, fuse(graph, nodes, seed, fashion, &packed.packs));
+  return packed;
 }
 
 bool elementwise_reports(const Graph& graph, NodeId node) {

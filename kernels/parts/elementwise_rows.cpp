@@ -206,7 +206,7 @@ Expression quotient(Writer& w, const Expression& x, float divisor, double most) 
   if (int exponent = 0; std::frexp(divisor, &exponent) == 0.5f) return x * number(reciprocal);
   // Infinity would be left over by itself. The limits are the second operands: a NaN becomes a number.
   const auto limit = static_cast<float>(most) * std::abs(divisor);
-  const Expression dividend = w.let(call("min", call("max", x, number(-limit)), number(limit)));
+  const Expression dividend = w.let(w.packs ? x : call("min", call("max", x, number(-limit)), number(limit)));
   const Expression near = w.let(dividend * number(reciprocal));
   return call("fma", near, call("fma", dividend, near, number(-divisor)), number(reciprocal));
 }
@@ -223,6 +223,14 @@ Expression quantize(Writer& w) {
   }
   if (dtype_bits(to) <= 16) {
     const auto zero = w.has(2) ? w.scalar(2) : std::optional<double>(0);
+    if (w.packs) {
+      constexpr auto kBits = static_cast<double>(std::bit_cast<int32_t>(static_cast<float>(kRoundingShift)));
+      const Expression added = zero
+                                   ? Writer::constant(*zero - kBits, DType::kI32)
+                                   : convert(w.in(2), w.type_in(2), DType::kI32) - Writer::constant(kBits, DType::kI32);
+      const Expression shifted = value + Writer::constant(kRoundingShift, DType::kF32);
+      return call("reinterpret", shifted, Expression::atom("f\"int32x{VL}\"")) + added;
+    }
     if (w.converts && zero == 0.0) {
       // An instruction rounds and converts, the next one saturates.
       const Expression number = cast_to(call("rint", value), DType::kI32);

@@ -38,6 +38,9 @@ bool is_argument(const Graph& graph, const Node& node, size_t input, const graph
 std::string number_name(FusedExpression* fused, const FusedExpression::Number& number);
 FusedExpression::Number number_of(const graph::Constant& constant);
 
+// Float32 numbers below it are rounded to integers by adding 1.5 * 2^23, with room to spare.
+constexpr double kMostPacked = 1 << 21;
+
 // What a row sees while it writes one node.
 class Writer {
  public:
@@ -147,6 +150,9 @@ class Writer {
   bool converts = false;
   // Of QuantizeLinear: its input is no NaN, and nobody asks for the sign of a zero that DequantizeLinear makes of it.
   bool rounds = false;
+  // Of QuantizeLinear: its quotient is a number of less than kMostPacked, and who stores the result saturates it. What
+  // it writes is an int32 then, the zero point added.
+  bool packs = false;
   const std::map<ValueId, Rounded>* rounded = nullptr;  // of the nodes before, in the same expression
 
  private:

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "kernels/parts/bounded_expression.h"
+#include "kernels/parts/packed_epilogue.h"
 #include "kernels/parts/quantized_function.h"
 #include "kernels/parts/strided_map.h"
 
@@ -99,20 +100,31 @@ namespace {
 // epilogues are a loop of their own, beside which a register costs nothing.
 constexpr size_t kMostNumbersInSource = 8;
 
-Result<FusedExpression> epilogue_expression(SetupContext& context, const std::vector<NodeId>& nodes, ValueId seed,
-                                            const AnchorArithmetic& arithmetic, bool in_pieces) {
+// Four vectors of int32 become one of bytes by two instructions for each pair and one for all (vpackssdw, vpackuswb,
+// vpermd): CPUs with vectors of 512 bits have them.
+bool packs_bytes(const tir::Target& target) { return target.vector_bits == 512 && !target.costs.has_value(); }
+
+Result<PackedExpression> epilogue_expression(SetupContext& context, const std::vector<NodeId>& nodes, ValueId seed,
+                                             const AnchorArithmetic& arithmetic, std::optional<double> magnitude,
+                                             bool in_pieces) {
   // A target whose instructions are counted is an NPU: its conversions round and saturate.
   const bool is_npu = context.target().costs.has_value();
-  const bool bounded = is_npu && arithmetic.is_bounded;
-  const auto fuse = [&](bool in_source) {
-    return bounded ? fuse_bounded_expression(context.graph(), nodes, seed, in_source)
-                   : fuse_expression(context.graph(), nodes, seed, in_source, in_pieces);
+  const auto fuse = [&](bool in_source) -> Result<PackedExpression> {
+    if (magnitude && packs_bytes(context.target()))
+      return fuse_packed_expression(context.graph(), nodes, seed, *magnitude, in_source, in_pieces);
+    PackedExpression plain;
+    AIPU_ASSIGN_OR_RETURN(plain.fused, is_npu && arithmetic.is_bounded
+                                           ? fuse_bounded_expression(context.graph(), nodes, seed, in_source)
+                                           : fuse_expression(context.graph(), nodes, seed, in_source, in_pieces));
+    return plain;
   };
-  AIPU_ASSIGN_OR_RETURN(FusedExpression any, fuse(false));
-  if (any.numbers.empty() || arithmetic.shares_kernels || ((any.function.is_long() || any.looks_up) && !is_npu))
+  AIPU_ASSIGN_OR_RETURN(PackedExpression any, fuse(false));
+  const ExpressionFunction& function = any.fused.function;
+  if (any.fused.numbers.empty() || arithmetic.shares_kernels ||
+      ((function.is_long() || any.fused.looks_up) && !is_npu))
     return any;
-  AIPU_ASSIGN_OR_RETURN(FusedExpression one, fuse(true));
-  return context.is_among_first(any.function.source("compute"), one.function.source("compute"), kMostNumbersInSource)
+  AIPU_ASSIGN_OR_RETURN(PackedExpression one, fuse(true));
+  return context.is_among_first(function.source("compute"), one.fused.function.source("compute"), kMostNumbersInSource)
              ? std::move(one)
              : std::move(any);
 }
@@ -128,24 +140,26 @@ graph::ValueId stored_value(const SetupContext& context) {
 
 DType accumulator_dtype(DType stored) { return compute_dtype(stored); }
 
-Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DType accumulator,
-                               const AnchorArithmetic& arithmetic, dsl::TemplateParams* params) {
+namespace {
+
+std::vector<NodeId> neighbours(const SetupContext& context) {
   std::vector<NodeId> nodes;
   for (const NodeId id : context.group().nodes) {
     if (id != context.group().anchor) nodes.push_back(id);
   }
-  return bind_epilogue(context, nodes, anchor_output, accumulator, arithmetic, params);
+  return nodes;
 }
 
-Result<Epilogue> bind_epilogue(SetupContext& context, const std::vector<NodeId>& nodes, ValueId anchor_output,
-                               DType accumulator, const AnchorArithmetic& arithmetic, dsl::TemplateParams* params) {
+Result<Epilogue> bind(SetupContext& context, const std::vector<NodeId>& nodes, ValueId anchor_output, DType accumulator,
+                      const AnchorArithmetic& arithmetic, std::optional<double> magnitude,
+                      dsl::TemplateParams* params) {
   const Graph& graph = context.graph();
   Epilogue epilogue;
   epilogue.result = anchor_output;
   std::vector<FusedExpression::Number> numbers;
   const Expression v = Expression::atom("v");
   ExpressionFunction function{{"v", "x"}, {}, v};
-  bool is_long = false;
+  bool is_long = false, packs = false;
   std::optional<QuantizedFunction> quantized;
   // Of whole vectors only: for others the instruction has not got enough lanes.
   const auto lanes = params->values().find("VL");
@@ -157,9 +171,12 @@ Result<Epilogue> bind_epilogue(SetupContext& context, const std::vector<NodeId>&
   const std::vector<NodeId> computed(
       nodes.begin(), quantized ? nodes.begin() + static_cast<ptrdiff_t>(quantized->first) : nodes.end());
   if (!computed.empty()) {
-    AIPU_ASSIGN_OR_RETURN(FusedExpression fused,
-                          epilogue_expression(context, computed, anchor_output, arithmetic, in_pieces));
+    if (quantized) magnitude.reset();  // what it is a function of is no integer
+    AIPU_ASSIGN_OR_RETURN(PackedExpression packed,
+                          epilogue_expression(context, computed, anchor_output, arithmetic, magnitude, in_pieces));
+    FusedExpression& fused = packed.fused;
     is_long = fused.looks_up;
+    packs = packed.packs;
     epilogue.extras = fused.operands;
     numbers = std::move(fused.numbers);
     epilogue.result = fused.result;
@@ -230,7 +247,7 @@ Result<Epilogue> bind_epilogue(SetupContext& context, const std::vector<NodeId>&
   }
   function.statements.insert(function.statements.begin(), before.begin(), before.end());
   const DType out = graph.type(epilogue.result).dtype;
-  params->set("EPILOGUE_LOOP", is_long || function.is_long());
+  params->set("EPILOGUE_LOOP", is_long || function.is_long()).set("PACKS", packs);
   params->set("extra_types", dsl::Captured{std::move(types)})
       .set("extra_modes", std::move(modes))
       .set("extra_conversions", std::move(conversions))
@@ -239,6 +256,24 @@ Result<Epilogue> bind_epilogue(SetupContext& context, const std::vector<NodeId>&
       .set("out_conversion", std::string(out == DType::kBool ? "mask" : "none"))
       .set_source("epilogue_compute", function.source("epilogue_compute"));
   return epilogue;
+}
+
+}  // namespace
+
+Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DType accumulator,
+                               const AnchorArithmetic& arithmetic, dsl::TemplateParams* params) {
+  return bind(context, neighbours(context), anchor_output, accumulator, arithmetic, {}, params);
+}
+
+Result<Epilogue> bind_epilogue(SetupContext& context, const std::vector<NodeId>& nodes, ValueId anchor_output,
+                               DType accumulator, const AnchorArithmetic& arithmetic, dsl::TemplateParams* params) {
+  return bind(context, nodes, anchor_output, accumulator, arithmetic, {}, params);
+}
+
+Result<Epilogue> bind_packed_epilogue(SetupContext& context, ValueId anchor_output, DType accumulator,
+                                      const AnchorArithmetic& arithmetic, std::optional<double> magnitude,
+                                      dsl::TemplateParams* params) {
+  return bind(context, neighbours(context), anchor_output, accumulator, arithmetic, magnitude, params);
 }
 
 Result<std::vector<ValueId>> epilogue_operands(const SetupContext& context, const AnchorArithmetic& arithmetic) {

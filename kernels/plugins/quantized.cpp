@@ -13,6 +13,7 @@
 #include "kernels/parts/depthwise_bytes.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/parts/image_copy.h"
+#include "kernels/parts/packed_epilogue.h"
 #include "kernels/parts/register_tile.h"
 #include "kernels/parts/rounding.h"
 #include "kernels/parts/spatial.h"
@@ -232,6 +233,22 @@ AnchorArithmetic arithmetic_of(const Graph& graph, const Node& node) {
   return arithmetic;
 }
 
+// The largest that such a number can be.
+std::optional<double> magnitude_of(const Graph& graph, const Node& node, const Weights& weights, const Problem& p) {
+  const graph::Constant* scale = graph.constant(operand(node, kScale));
+  if (scale == nullptr || !arithmetic_of(graph, node).is_bounded) return std::nullopt;
+  const std::vector<double> scales = scale->to_doubles();
+  const std::vector<int64_t> biases = start_of_channels(graph, node, weights, p, 0);
+  const auto depth = static_cast<size_t>(p.taps * p.group_in);
+  double largest = 0;
+  for (size_t out = 0; out < biases.size(); ++out) {
+    auto sum = static_cast<double>(std::abs(biases[out]));
+    for (size_t k = 0; k < depth; ++k) sum += 255.0 * std::abs(weights.elements[out * depth + k]);
+    largest = std::max(largest, sum * std::abs(of_channel<double>(scales, static_cast<int64_t>(out), 1)));
+  }
+  return largest;
+}
+
 // Long rows (matrix products, 1x1 convolutions) are cut for the sake of several TECs and of the cache, between tiles.
 int64_t longest_segment(int64_t highest) { return 336 / highest * highest; }
 
@@ -345,7 +362,8 @@ class QuantizedPlugin final : public OpPlugin {
     const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
     params.set("ACC", accumulator).set("scale_types", pointer_types(scale != nullptr ? 1 : 0, DType::kF32));
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue,
-                          bind_epilogue(context, node.outputs[0], accumulator, arithmetic_of(graph, node), &params));
+                          bind_packed_epilogue(context, node.outputs[0], accumulator, arithmetic_of(graph, node),
+                                               magnitude_of(graph, node, weights, p), &params));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.narrow_kernel("quantized_conv.py", "quantized_conv", params));
 
     const TensorRef packed = context.add_constant(quad ? pack<int8_t>(packed_type, weights, p, runs, panel_width)
@@ -426,7 +444,8 @@ class QuantizedPlugin final : public OpPlugin {
     const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
     params.set("X", x_dtype).set("ACC", accumulator).set("USE_FMA", context.target().native_fma);
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue,
-                          bind_epilogue(context, node.outputs[0], accumulator, arithmetic_of(graph, node), &params));
+                          bind_packed_epilogue(context, node.outputs[0], accumulator, arithmetic_of(graph, node),
+                                               magnitude_of(graph, node, weights, p), &params));
     KernelArguments arguments;
     arguments.pointer("x", context.value(node.inputs[kX]))
         .pointer("out", context.value(epilogue.result))

@@ -9,6 +9,7 @@ Parameters bound by kernels/parts/fusion.cpp:
                               what it wants
   extra_conversions[e]        as `conversions` in elementwise.py
   epilogue_compute(v, x)      the fused expression; v is the accumulator, x[e] operand e
+  PACKS                       whether it leaves bytes as int32, to be saturated when they are stored
   EPILOGUE_LOOP               whether it is long (exp, erf and the like): tiles then go through memory in a loop, for a
                               tenth of the text
 """
@@ -49,18 +50,23 @@ def prefetch_tile(height, extras, row_offset, ldc, n):
                         S.prefetch(extras[e] + (row_offset + i * ldc + n + v * VL))
 
 
-def finish_shared(accumulator, shared, extras, out, row_offset, n, lane_mask, at=None):
-    """Stores a vector of column n of a row of the output, or `at` another place of what `out` points to."""
-    value = epilogue_compute(
+def value_of(accumulator, shared, extras, row_offset, n, lane_mask):
+    return epilogue_compute(
         accumulator,
         [
             extra_value(e, extras[e], row_offset, n, lane_mask) if extra_modes[e] == "full" else shared[e]
             for e in range(N_EXTRA)
         ],
     )
+
+
+def finish_shared(accumulator, shared, extras, out, row_offset, n, lane_mask, at=None):
+    """Stores a vector of column n of a row of the output, or `at` another place of what `out` points to."""
+    value = value_of(accumulator, shared, extras, row_offset, n, lane_mask)
     if out_conversion == "mask":
         value = S.vsel(S.cast(1, f"uint8x{VL}"), S.cast(0, f"uint8x{VL}"), value)
-    S.vstore(S.cast(value, OUT), out + ((row_offset + n) if at is None else at), mask=lane_mask)
+    stored = S.cast(value, OUT, saturate=True) if PACKS else S.cast(value, OUT)
+    S.vstore(stored, out + ((row_offset + n) if at is None else at), mask=lane_mask)
 
 
 def finish(accumulator, extras, out, row_offset, n, lane_mask):
@@ -68,11 +74,31 @@ def finish(accumulator, extras, out, row_offset, n, lane_mask):
     finish_shared(accumulator, shared_values(extras, n, lane_mask), extras, out, row_offset, n, lane_mask)
 
 
+def finish_packed(height, acc, extras, out, row_offset, ldc, n):
+    """A whole tile of bytes: four vectors become one."""
+    shared = [shared_values(extras, n + v * VL, None) for v in range(NV)]
+    whole = height * NV // 4 * 4
+    rows = 4 // NV  # of a vector of bytes
+    for first in S.unroll(0, whole, 4):
+        values = [
+            value_of(acc[k], shared[k % NV], extras, row_offset + k // NV * ldc, n + k % NV * VL, None)
+            for k in range(first, first + 4)
+        ]
+        packed = S.cast((values[0], values[1], values[2], values[3]), OUT, saturate=True)
+        for row in S.unroll(rows):
+            part = S.vpart(packed, index=row, lanes=NV * VL)
+            S.vstore(part, out + (row_offset + (first // NV + row) * ldc + n))
+    for k in S.unroll(whole, height * NV):
+        finish_shared(acc[k], shared[k % NV], extras, out, row_offset + k // NV * ldc, n + k % NV * VL, None)
+
+
 def finish_tile(height, acc, extras, out, row_offset, ldc, n, columns):
     """Stores a tile of height x NV vectors at columns n ... of the output rows (all groups of a convolution side by
     side), of which `columns` exist.
     """
-    if columns >= NV * VL and not EPILOGUE_LOOP:
+    if columns >= NV * VL and PACKS and not EPILOGUE_LOOP:
+        finish_packed(height, acc, extras, out, row_offset, ldc, n)
+    elif columns >= NV * VL and not EPILOGUE_LOOP:
         for v in S.unroll(NV):
             shared = shared_values(extras, n + v * VL, None)
             for i in S.unroll(height):

@@ -347,11 +347,16 @@ std::vector<AgreementCase> intrinsic_cases(int vector_bits) {
     }
     for (const DType to : numbers()) {
       for (size_t count : {2, 3, 4}) {
-        make_case(cases, "merge" + suffix + "_" + std::string(dtype_info(to).alias) + "_" + std::to_string(count),
-                  std::vector<Type>(count, vector), [&](const auto& v) {
-                    return intrinsic_call(
-                        "cast", v, {{"dtype", attribute_of_type(Type::scalar(to))}, {"part", 0}, {"saturate", 0}});
-                  });
+        for (int64_t saturate : {0, 2}) {
+          make_case(cases,
+                    "merge" + suffix + "_" + std::string(dtype_info(to).alias) + "_" + std::to_string(count) +
+                        (saturate != 0 ? "_sat" : ""),
+                    std::vector<Type>(count, vector), [&](const auto& v) {
+                      return intrinsic_call(
+                          "cast", v,
+                          {{"dtype", attribute_of_type(Type::scalar(to))}, {"part", 0}, {"saturate", saturate}});
+                    });
+        }
       }
     }
   }

@@ -302,6 +302,33 @@ TEST(Quantized, PaddedThreeByThree) {
   }
 }
 
+// Quotients that are small, that are saturated though they are below 2^21, and that are not known to be.
+TEST(Quantized, LargeQuotients) {
+  unsigned seed = 0;
+  for (const float scale : {300.0f, 0.2f, 1e-6f}) {
+    for (const int64_t group : {1, 24}) {
+      SCOPED_TRACE("scale " + std::to_string(scale) + " group " + std::to_string(group));
+      std::mt19937 random(++seed);
+      ConvCase c;
+      c.window = {{1, 3}, {1, 1}, {1, 1}, {0, 1, 0, 1}, group};
+      c.x = random_integers(random, {1, 24, 3, 15}, DType::kU8, true);
+      c.w = random_integers(random, {group == 1 ? 48 : 24, 24 / group, 1, 3}, DType::kI8, true);
+      c.y.dtype = seed % 2 == 0 ? DType::kI8 : DType::kU8;
+      c.y.scales = {scale};
+      c.y.zeros = {lowest(c.y.dtype) + 77};
+      OnnxBuilder b("large_quotients", seed);
+      const std::string y = b.op("QLinearConv",
+                                 {integer_input(b, "x", c.x), scales_of(b, c.x), zeros_of(b, c.x), constant_of(b, c.w),
+                                  scales_of(b, c.w), zeros_of(b, c.w), scales_of(b, c.y), zeros_of(b, c.y)},
+                                 c.window.attributes());
+      integer_output(b, y, "y", 4);
+      check_road(b, "large_quotients" + std::to_string(seed), {{"x", as_tensor(c.x)}},
+                 requantised(convolve(c.x, c.w, c.window), {}, c.x, c.w, c.y), seed == 3);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
 // What is around the image is its zero point; rows shorter than a tile, of three and more tiles, windows that meet the
 // image with a corner only, windows of more lines than one product takes.
 TEST(Quantized, PaddedDepthwise) {
