@@ -315,15 +315,19 @@ class SessionPool:
 
     def forget(self) -> None:
         """Begins anew: in a process made by fork(), threads of the old one are not there to give sessions back."""
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._running = 0
+        self._waiting = 0
         self._idle: Dict[int, List[Session]] = {}  # by threads
 
     def take(self) -> Tuple[Session, int]:
         """A session that nobody else uses until it is given back, and its threads."""
-        with self._changed:
+        with self._lock:
             while self._running >= self._cpus:
+                self._waiting += 1
                 self._changed.wait()
+                self._waiting -= 1
             self._running += 1
             threads = min(self._cpus // self._running, self._most_threads)
             idle = self._idle.get(threads)
@@ -337,11 +341,12 @@ class SessionPool:
 
     def give_back(self, session: Optional[Session], threads: int) -> None:
         """Ends what take() began."""
-        with self._changed:
+        with self._lock:
             self._running -= 1
             if session is not None:
                 self._idle.setdefault(threads, []).append(session)
-            self._changed.notify()
+            if self._waiting:
+                self._changed.notify()
 
 
 # In a new process, after fork(), before anything else runs in it.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import dataclasses
 import enum
 import os
 import threading
 import time
 import warnings
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -73,19 +72,25 @@ class ModelMetadata:
     custom_metadata_map: Dict[str, str] = dataclasses.field(default_factory=dict)
 
 
-@contextlib.contextmanager
-def _as_theirs(of_value_error: type, of_runtime_error: type) -> Iterator[None]:
-    """Errors of this package as those that scripts for onnxruntime catch."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise NoSuchFile(str(error)) from error
-    except (Fail, InvalidArgument, InvalidProtobuf, NotImplementedError):
-        raise
-    except ValueError as error:
-        raise of_value_error(str(error)) from error
-    except RuntimeError as error:
-        raise of_runtime_error(str(error)) from error
+class _AsTheirs:
+    """Within it errors of this package are those that scripts for onnxruntime catch."""
+
+    def __init__(self, of_value_error: type, of_runtime_error: type) -> None:
+        self._of_value_error, self._of_runtime_error = of_value_error, of_runtime_error
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+        if error is None or isinstance(error, (Fail, InvalidArgument, InvalidProtobuf, NotImplementedError)):
+            return
+        for own, theirs in (
+            (FileNotFoundError, NoSuchFile),
+            (ValueError, self._of_value_error),
+            (RuntimeError, self._of_runtime_error),
+        ):
+            if isinstance(error, own):
+                raise theirs(str(error)) from error
 
 
 def _provider_options(
@@ -159,11 +164,12 @@ class InferenceSession:
             )
         self._providers, own = _provider_options(providers or self._options._providers, provider_options)
         self._provider_options = own
-        with _as_theirs(InvalidGraph, NotImplemented):
+        with _AsTheirs(InvalidGraph, NotImplemented):
             self._model, self._meta, shapes = self._load(path_or_bytes, own)
         signature = self._model._signature
         self._inputs = [_argument(name, port, shapes) for name, port in signature.ports(of_inputs=True).items()]
         self._outputs = [_argument(name, port, shapes) for name, port in signature.ports(of_inputs=False).items()]
+        self._output_names = [value.name for value in self._outputs]
         threads = self._options.intra_op_num_threads or _native.available_cpus()  # type: ignore[attr-defined]
         if own.get("sandbox"):
             threads = 1  # a session in a sandbox is a process, which any call can use
@@ -263,7 +269,13 @@ class InferenceSession:
         name; the arrays of the outputs, of sequences a list, of maps a dict. ValueError for inputs that are missing,
         InvalidArgument for names, dtypes and shapes that do not fit, RuntimeException for a run that fails.
         """
-        names = list(output_names) if output_names else [value.name for value in self._outputs]
+        names = list(output_names) if output_names else self._output_names
+        if run_options is None and names == self._output_names:
+            with _AsTheirs(InvalidArgument, RuntimeException):
+                results = self._in_session(lambda session: session._run_plain(input_feed))
+                if results is not None:
+                    results = self._model._signature.named(results, None)
+                    return [results[name] for name in names]
         results = self._run(input_feed, dict.fromkeys(names), run_options)
         return [results[name] for name in names]
 
@@ -287,15 +299,10 @@ class InferenceSession:
         for name in wanted:
             if all(name != value.name for value in self._outputs):
                 raise InvalidArgument(f"Invalid output name:{name}")
-        with _as_theirs(InvalidArgument, RuntimeException):
+        with _AsTheirs(InvalidArgument, RuntimeException):
             signature = self._model._signature
-            inputs = {name: self._value(name, feed[name]) for name in feed}
             given = {name: array for name, array in wanted.items() if array is not None}
-            if not given and len(wanted) == len(self._outputs):
-                results = self._in_session(lambda session: session._run_plain(inputs))
-                if results is not None:
-                    return signature.named(results, None)
-            values = signature.input_values(inputs)
+            values = signature.input_values({name: self._value(name, feed[name]) for name in feed})
             checked = signature.wanted_outputs(list(wanted))
             checked.update(signature.wanted_outputs(given))
             results = self._in_session(lambda session: session._run_alone(values, checked))
