@@ -491,14 +491,7 @@ def attention(
                     value_row = packed_stride(results.channels)
                     values_there = packed_values + k * value_row
             score_block(
-                vectors,
-                keys_there,
-                key_row,
-                key_row if KEY_UNIT else key_step,
-                count,
-                turned,
-                operands.depth,
-                score,
+                vectors, keys_there, key_row, key_row if KEY_UNIT else key_step, count, turned, operands.depth, score
             )
             mask_of_block = mask_of_rows + k * operands.mask.step
             if LAST < NV:

@@ -266,11 +266,7 @@ def add_values(height, value, stride, channels, weight, block, keys, state, out,
 
 @S.prim_func(is_inline=False)
 def store_result(
-    result: S.ptr("fp32", "global"),
-    total: S.fp32,
-    channels: S.i32,
-    extras: extra_types,
-    out: S.ptr(OUT, "global"),
+    result: S.ptr("fp32", "global"), total: S.fp32, channels: S.i32, extras: extra_types, out: S.ptr(OUT, "global")
 ):
     factor = vector(1) / S.vbcast(total, lanes=VL)
     shared = shared_values(extras, 0, None)
@@ -388,11 +384,7 @@ def attention_step(
 
 @S.prim_func
 def combine(
-    partial: S.ptr("fp32", "global"),
-    extras: extra_types,
-    out: S.ptr(OUT, "global"),
-    results: Results,
-    ranges: S.i32,
+    partial: S.ptr("fp32", "global"), extras: extra_types, out: S.ptr(OUT, "global"), results: Results, ranges: S.i32
 ):
     """The sums of all ranges of a head's keys together; nothing is to be done for a single one."""
     padded_channels = S.ceildiv(results.channels, VL) * VL

@@ -84,8 +84,7 @@ TEST(StridedView, PartsOfOneTensor) {
             "[N,2,5,4] strides [120,4,24,1] at 16");
   EXPECT_EQ(Chain({kN, 5, 3, 2, 4}).transpose({2, 0, 3, 1, 4}).gather(0, -2).seen(),
             "[N,2,5,4] strides [120,4,24,1] at 8");
-  EXPECT_EQ(Chain({kN, 5, 24}).slice({0, 1, 8}, {1, 1, 1}, {kN, 3, 8}).seen(),
-            "[N,3,8] strides [120,24,1] at 32");
+  EXPECT_EQ(Chain({kN, 5, 24}).slice({0, 1, 8}, {1, 1, 1}, {kN, 3, 8}).seen(), "[N,3,8] strides [120,24,1] at 32");
 }
 
 TEST(StridedView, AxesBecomeOneWhereTheyAreOneInMemory) {
