@@ -20,24 +20,8 @@ Result<Type> infer_compare(InferInput& in) {
 
 template <BinaryOp kOp>
 Status run_compare(const LaneCall& c) {
-  with_number_type(c.operands[0].type.element, [&]<typename T>(T) {
-    map2<Bool, T>(c, [](auto x, auto y) {
-      switch (kOp) {
-        case BinaryOp::kEq:
-          return x == y;
-        case BinaryOp::kNe:
-          return x != y;
-        case BinaryOp::kLt:
-          return x < y;
-        case BinaryOp::kLe:
-          return x <= y;
-        case BinaryOp::kGt:
-          return x > y;
-        default:
-          return x >= y;
-      }
-    });
-  });
+  with_number_type(c.operands[0].type.element,
+                   [&]<typename T>(T) { map2<Bool, T>(c, [](auto x, auto y) { return lane_compare(kOp, x, y); }); });
   return {};
 }
 

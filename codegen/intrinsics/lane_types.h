@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "codegen/tir/expr.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/half.h"
 
@@ -220,6 +221,25 @@ template <typename T>
 inline T lane_shr(T a, uint64_t count) {
   if (count >= sizeof(T) * 8) return a < 0 ? static_cast<T>(-1) : T{0};
   return static_cast<T>(a >> count);
+}
+
+// Whether `comparison` holds of two numbers.
+template <typename C>
+constexpr bool lane_compare(BinaryOp comparison, C a, C b) {
+  switch (comparison) {
+    case BinaryOp::kEq:
+      return a == b;
+    case BinaryOp::kNe:
+      return a != b;
+    case BinaryOp::kLt:
+      return a < b;
+    case BinaryOp::kLe:
+      return a <= b;
+    case BinaryOp::kGt:
+      return a > b;
+    default:
+      return a >= b;
+  }
 }
 
 }  // namespace aipu::tir

@@ -5,8 +5,8 @@
 // under -ffp-contract=off; fused multiply-adds are asked for by name (kernels bring aipu_math_fma with them and define
 // AIPU_MATH_HAS_FMA; targets without the instruction compute the same value in double). Where possible a function is
 // one straight line of selects, so that a loop over lanes vectorises. Floats: exp, exp2, log, tanh and erf compute in
-// float (at most 2 ulp); the others compute in double and round once (at most 1 ulp). Doubles: a few ulp. Polynomials
-// are Chebyshev fits made for the intervals used here.
+// float (at most 2 ulp), sin and cos up to kAipuMathFewTurns (at most 1 ulp); the others compute in double and round
+// once (at most 1 ulp). Doubles: a few ulp. Polynomials are Chebyshev or minimax fits made for the intervals in use.
 
 static inline int aipu_math_bits(float x) {
   int bits;
@@ -101,6 +101,14 @@ static inline float aipu_math_fma(float x, float y, float z) { return __builtin_
 static inline float aipu_math_at_least(float x, float low) { return x < low ? low : x; }  // NaN stays
 static inline float aipu_math_at_most(float x, float high) { return x > high ? high : x; }
 static inline float aipu_math_choose(bool condition, float a, float b) { return condition ? a : b; }
+// For a count of quarter turns in the last bits of `turned`.
+static inline bool aipu_math_is_odd(float turned) { return aipu_math_bits(turned) & 1; }
+static inline float aipu_math_negate_by_half_turn(float y, float turned) {
+  return aipu_math_float((int)((unsigned)aipu_math_bits(y) ^ ((unsigned)aipu_math_bits(turned) & 2) << 30));
+}
+static inline float aipu_math_times_sign(float y, float x) {  // y where x is positive, else -y
+  return aipu_math_float(aipu_math_bits(y) ^ (aipu_math_bits(x) & (int)0x80000000u));
+}
 // y * 2^n for an integral n in [-152, 130] and y near 1, rounded once.
 static inline float aipu_math_scale(float y, float n) {
   const int k = n != n ? 0 : (int)n;
@@ -573,8 +581,43 @@ static inline double aipu_math_acos(double x) {
   return a <= 0.5 ? 0x1.921fb54442d18p+0 - aipu_math_asin_near(x) : x < 0.0 ? 0x1.921fb54442d18p+1 - outer : outer;
 }
 
-static inline float aipu_math_sin(float x) { return (float)aipu_math_sin((double)x); }
-static inline float aipu_math_cos(float x) { return (float)aipu_math_cos((double)x); }
+// Up to here sin and cos of floats compute in float; beyond, and for what is no number, in double.
+static const float kAipuMathFewTurns = 131072.0f;
+// sin(magnitude + quarters * pi/2) for 0 <= magnitude <= kAipuMathFewTurns; quarters is 0 or 1.
+template <class T>
+static inline T aipu_math_sin_quarters_later(T magnitude, float quarters) {
+  const T turned = aipu_math_fma(magnitude, 0x1.45f306p-1f, 12582912.0f);
+  const T n = turned - 12582912.0f;
+  // magnitude - n pi/2 = r + low. The first part of pi/2 is a multiple of 2^-23 and, where n > 0, the magnitude one of
+  // 2^-24, so that the first difference is exact; so is the product by the second part as two floats (product and, from
+  // it, rounded_off), and what r leaves of its difference.
+  const T first = aipu_math_fma(n, -0x1.921fb4p+0f, magnitude);
+  const T product = n * -0x1.4442d2p-24f;
+  const T rounded_off = aipu_math_fma(n, 0x1.4442d2p-24f, product);
+  const T r = first + product;
+  const T low = aipu_math_fma(n, 0x1.ee59dap-50f, ((first - r) + product) - rounded_off);
+  const T z = aipu_math_fma(r, r, (r + r) * low);
+  const T s = aipu_math_fma(aipu_math_fma(z, -0x1.991bf4p-13f, 0x1.1106c6p-7f), z, -0x1.555544p-3f);
+  const T sine = r + aipu_math_fma(r * z, s, low);
+  const T c = aipu_math_fma(aipu_math_fma(z, 0x1.99e24p-16f, -0x1.6c0c1cp-10f), z, 0x1.55554ap-5f);
+  const T cosine = aipu_math_fma(aipu_math_fma(c, z, -0.5f), z, 1.0f);
+  const T later = turned + quarters;
+  return aipu_math_negate_by_half_turn(aipu_math_choose(aipu_math_is_odd(later), cosine, sine), later);
+}
+template <class T>
+static inline T aipu_math_sin_f(T x) {
+  return aipu_math_times_sign(aipu_math_sin_quarters_later(aipu_math_fabs(x), 0.0f), x);
+}
+template <class T>
+static inline T aipu_math_cos_f(T x) {
+  return aipu_math_sin_quarters_later(aipu_math_fabs(x), 1.0f);
+}
+static inline float aipu_math_sin(float x) {
+  return aipu_math_fabs(x) <= kAipuMathFewTurns ? aipu_math_sin_f(x) : (float)aipu_math_sin((double)x);
+}
+static inline float aipu_math_cos(float x) {
+  return aipu_math_fabs(x) <= kAipuMathFewTurns ? aipu_math_cos_f(x) : (float)aipu_math_cos((double)x);
+}
 static inline float aipu_math_tan(float x) { return (float)aipu_math_tan((double)x); }
 static inline float aipu_math_asin(float x) { return (float)aipu_math_asin((double)x); }
 static inline float aipu_math_acos(float x) { return (float)aipu_math_acos((double)x); }

@@ -56,23 +56,6 @@ double fold_float(BinaryOp op, DType dtype, double a, double b) {
   return round_float(dtype == DType::kF64 ? result : static_cast<float>(result), dtype);
 }
 
-bool fold_compare(BinaryOp op, double a, double b) {
-  switch (op) {
-    case BinaryOp::kEq:
-      return a == b;
-    case BinaryOp::kNe:
-      return a != b;
-    case BinaryOp::kLt:
-      return a < b;
-    case BinaryOp::kLe:
-      return a <= b;
-    case BinaryOp::kGt:
-      return a > b;
-    default:
-      return a >= b;
-  }
-}
-
 BinaryOp mirrored(BinaryOp comparison) {
   switch (comparison) {
     case BinaryOp::kLt:
@@ -262,7 +245,7 @@ class Simplify : public Mutator {
       // Only scalars: lanes of vectors are folded by whoever runs them. NaN is left alone, its bits are nobody's
       // promise.
       if (a && b && type.is_scalar()) {
-        if (is_comparison(n.op)) return bool_imm(fold_compare(n.op, *a, *b));
+        if (is_comparison(n.op)) return bool_imm(lane_compare(n.op, *a, *b));
         const double value = fold_float(n.op, dtype, *a, *b);
         return value == value ? float_imm(value, dtype) : nullptr;
       }

@@ -16,8 +16,6 @@
   }
 __AIPU_MATH(exp2, aipu_math_exp2)
 __AIPU_MATH(log, aipu_math_log)
-__AIPU_MATH(sin, aipu_math_sin)
-__AIPU_MATH(cos, aipu_math_cos)
 __AIPU_MATH(tan, aipu_math_tan)
 __AIPU_MATH(asin, aipu_math_asin)
 __AIPU_MATH(acos, aipu_math_acos)
@@ -52,7 +50,7 @@ __AIPU_MATH(round, rint)
 #undef __AIPU_MATH
 
 // The busiest ones are written for whole vectors, see prelude_vector_math.h.
-#define __AIPU_VECTOR_MATH(name)                                                      \
+#define __AIPU_VECTOR_MATH(name, of_vector)                                           \
   __inl float name(float x) { return aipu_math_##name(x); }                           \
   __inl double name(double x) { return aipu_math_##name(x); }                         \
   __inl half name(half x) { return (half)aipu_math_##name((float)x); }                \
@@ -63,14 +61,31 @@ __AIPU_MATH(round, rint)
     if constexpr (__is16f<E>::value)                                                  \
       return __narrow<E, __LANES(V)>(v##name(__widen(x)));                            \
     else if constexpr (sizeof(E) == 4 && sizeof(V) >= 16)                             \
-      return aipu_math_##name##_f(x);                                                 \
+      return of_vector(x);                                                            \
     else                                                                              \
       return __map<V>(                                                                \
           [](E a) __attribute__((always_inline)) { return aipu_math_##name(a); }, x); \
   }
-__AIPU_VECTOR_MATH(exp)
-__AIPU_VECTOR_MATH(tanh)
-__AIPU_VECTOR_MATH(erf)
+// Vectors with a lane beyond what is computed in float leave the straight line.
+#define __AIPU_CIRCULAR(name)                                                                                   \
+  template <class V>                                                                                            \
+  static __attribute__((noinline, cold)) V __##name##_by_lanes(V x) {                                           \
+    return __map<V>(                                                                                            \
+        [](float a) __attribute__((always_inline)) { return aipu_math_##name(a); }, x);                         \
+  }                                                                                                             \
+  template <class V>                                                                                            \
+  __inl V __##name##_of(V x) {                                                                                  \
+    if (__builtin_expect(__any_beyond(aipu_math_fabs(x), kAipuMathFewTurns), 0)) return __##name##_by_lanes(x); \
+    return aipu_math_##name##_f(x);                                                                             \
+  }
+__AIPU_CIRCULAR(sin)
+__AIPU_CIRCULAR(cos)
+#undef __AIPU_CIRCULAR
+__AIPU_VECTOR_MATH(exp, aipu_math_exp_f)
+__AIPU_VECTOR_MATH(tanh, aipu_math_tanh_f)
+__AIPU_VECTOR_MATH(erf, aipu_math_erf_f)
+__AIPU_VECTOR_MATH(sin, __sin_of)
+__AIPU_VECTOR_MATH(cos, __cos_of)
 #undef __AIPU_VECTOR_MATH
 
 __inl float pow(float x, float y) { return aipu_math_pow(x, y); }

@@ -259,15 +259,29 @@ __inl float __fma_float(float x, float y, float acc) {
   const double odd = __bits<double>(adjust ? bits + (away ? 1 : -1) : bits);
   return (float)odd;
 }
-#if defined(__SSE2__) && !defined(__clang__)
+#if defined(__SSE2__)
 #define __AIPU_FMA_BY_DOUBLES
 // The same for four lanes. Rounded twice a sum is another one only where the first result lies halfway between two
 // floats or where floats have fewer bits: then it is rounded to odd.
 typedef __v<double, 2> __fma_doubles;
+#ifdef __clang__
+__inl __v<float, 4> __fma_floats_of(__fma_doubles low, __fma_doubles high) {
+  typedef __v<float, 2> F;
+  return __builtin_shufflevector(__builtin_convertvector(low, F), __builtin_convertvector(high, F), 0, 1, 2, 3);
+}
+__inl __fma_doubles __fma_lower(__v<float, 4> x) {
+  return __builtin_convertvector(__builtin_shufflevector(x, x, 0, 1), __fma_doubles);
+}
+__inl __fma_doubles __fma_upper(__v<float, 4> x) {
+  return __builtin_convertvector(__builtin_shufflevector(x, x, 2, 3), __fma_doubles);
+}
+#else
 __inl __v<float, 4> __fma_floats_of(__fma_doubles low, __fma_doubles high) {
   return __builtin_ia32_movlhps(__builtin_ia32_cvtpd2ps(low), __builtin_ia32_cvtpd2ps(high));
 }
+__inl __fma_doubles __fma_lower(__v<float, 4> x) { return __builtin_ia32_cvtps2pd(x); }
 __inl __fma_doubles __fma_upper(__v<float, 4> x) { return __builtin_ia32_cvtps2pd(__builtin_ia32_movhlps(x, x)); }
+#endif
 __inl __fma_doubles __fma_to_odd(__fma_doubles p, __fma_doubles c) {
   typedef __v<long, 2> L;
   const __fma_doubles s = p + c;
@@ -282,7 +296,7 @@ __attribute__((noinline, cold)) inline __v<float, 4> __fma_halfway(__fma_doubles
 }
 __inl __v<float, 4> __fma_float4(__v<float, 4> x, __v<float, 4> y, __v<float, 4> acc) {
   typedef __v<int, 4> I;
-  const __fma_doubles p0 = __builtin_ia32_cvtps2pd(x) * __builtin_ia32_cvtps2pd(y), c0 = __builtin_ia32_cvtps2pd(acc);
+  const __fma_doubles p0 = __fma_lower(x) * __fma_lower(y), c0 = __fma_lower(acc);
   const __fma_doubles p1 = __fma_upper(x) * __fma_upper(y), c1 = __fma_upper(acc);
   const __fma_doubles s0 = p0 + c0, s1 = p1 + c1;
   const __v<float, 4> sum = __fma_floats_of(s0, s1);

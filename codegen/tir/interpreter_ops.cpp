@@ -265,12 +265,7 @@ In run_pointer_add(In in, Machine& m) {
 template <BinaryOp kOp>
 In run_pointer_compare(In in, Machine& m) {
   const uintptr_t a = m.real_address(m.value<Pointer>(in->a)), b = m.real_address(m.value<Pointer>(in->b));
-  m.value<uint8_t>(in->dst) = kOp == BinaryOp::kEq   ? a == b
-                              : kOp == BinaryOp::kNe ? a != b
-                              : kOp == BinaryOp::kLt ? a < b
-                              : kOp == BinaryOp::kLe ? a <= b
-                              : kOp == BinaryOp::kGt ? a > b
-                                                     : a >= b;
+  m.value<uint8_t>(in->dst) = lane_compare(kOp, a, b);
   return in + 1;
 }
 
@@ -382,6 +377,23 @@ Handler with_index(DType index, F&& f) {
       return f(int64_t{});
     default:
       return f(int32_t{});
+  }
+}
+
+// The handler that f gives for elements of so many bytes, a constant; 0 is any other number than those of scalars.
+template <typename F>
+Handler with_bytes(int64_t bytes, F&& f) {
+  switch (bytes) {
+    case 1:
+      return f(std::integral_constant<int, 1>());
+    case 2:
+      return f(std::integral_constant<int, 2>());
+    case 4:
+      return f(std::integral_constant<int, 4>());
+    case 8:
+      return f(std::integral_constant<int, 8>());
+    default:
+      return f(std::integral_constant<int, 0>());
   }
 }
 
@@ -506,35 +518,15 @@ Handler fma(DType element, int lanes) {
 Handler copy() { return run_copy; }
 
 Handler load(int64_t bytes, DType index) {
-  return with_index(index, [&]<typename I>(I) -> Handler {
-    switch (bytes) {
-      case 1:
-        return run_load<I, 1>;
-      case 2:
-        return run_load<I, 2>;
-      case 4:
-        return run_load<I, 4>;
-      case 8:
-        return run_load<I, 8>;
-      default:
-        return run_load<I, 0>;
-    }
+  return with_index(index, [&]<typename I>(I) {
+    return with_bytes(bytes,
+                      []<int kBytes>(std::integral_constant<int, kBytes>) -> Handler { return run_load<I, kBytes>; });
   });
 }
 Handler store(int64_t bytes, DType index) {
-  return with_index(index, [&]<typename I>(I) -> Handler {
-    switch (bytes) {
-      case 1:
-        return run_store<I, 1>;
-      case 2:
-        return run_store<I, 2>;
-      case 4:
-        return run_store<I, 4>;
-      case 8:
-        return run_store<I, 8>;
-      default:
-        return run_store<I, 0>;
-    }
+  return with_index(index, [&]<typename I>(I) {
+    return with_bytes(bytes,
+                      []<int kBytes>(std::integral_constant<int, kBytes>) -> Handler { return run_store<I, kBytes>; });
   });
 }
 Handler vector_load() { return run_vector_load; }
@@ -561,31 +553,15 @@ Handler pointer_compare(BinaryOp op) {
   }
 }
 Handler lane_read(int64_t bytes, DType index) {
-  return with_index(index, [&]<typename I>(I) -> Handler {
-    switch (bytes) {
-      case 1:
-        return run_lane_read<I, 1>;
-      case 2:
-        return run_lane_read<I, 2>;
-      case 4:
-        return run_lane_read<I, 4>;
-      default:
-        return run_lane_read<I, 8>;
-    }
+  return with_index(index, [&]<typename I>(I) {
+    return with_bytes(
+        bytes, []<int kBytes>(std::integral_constant<int, kBytes>) -> Handler { return run_lane_read<I, kBytes>; });
   });
 }
 Handler lane_write(int64_t bytes, DType index) {
-  return with_index(index, [&]<typename I>(I) -> Handler {
-    switch (bytes) {
-      case 1:
-        return run_lane_write<I, 1>;
-      case 2:
-        return run_lane_write<I, 2>;
-      case 4:
-        return run_lane_write<I, 4>;
-      default:
-        return run_lane_write<I, 8>;
-    }
+  return with_index(index, [&]<typename I>(I) {
+    return with_bytes(
+        bytes, []<int kBytes>(std::integral_constant<int, kBytes>) -> Handler { return run_lane_write<I, kBytes>; });
   });
 }
 

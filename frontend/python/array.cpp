@@ -1,6 +1,7 @@
 #include "frontend/python/array.h"
 
 #include <string>
+#include <string_view>
 
 namespace aipu::python {
 
@@ -95,6 +96,14 @@ DType ArrayBuffer::acquire(const py::object& array) {
   if (dtype == DType::kVoid) return dtype;
   const std::string bits = "uint" + std::to_string(dtype_bits(dtype));
   return get(array.attr("view")(py::str(bits)).ptr()) ? dtype : DType::kVoid;
+}
+
+bool ArrayBuffer::acquire_objects(const py::object& array) {
+  if (!is_array(array.ptr()) || !get(array.ptr())) return false;
+  if (std::string_view(view_.format == nullptr ? "" : view_.format) == "O" && is_contiguous('C')) return true;
+  PyBuffer_Release(&view_);
+  held_ = false;
+  return false;
 }
 
 }  // namespace aipu::python

@@ -3,6 +3,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include <span>
+
 #include "runtime/base/dtype.h"
 
 namespace aipu::python {
@@ -23,6 +25,11 @@ class ArrayBuffer {
   ~ArrayBuffer();
   // The element type; kVoid, and nothing is held, for types that are none of ours.
   DType acquire(const pybind11::object& array);
+  // Whether it is an array of Python objects, in C order; nothing is held of others.
+  bool acquire_objects(const pybind11::object& array);
+  std::span<PyObject*> objects() const {
+    return {static_cast<PyObject**>(view_.buf), static_cast<size_t>(view_.len) / sizeof(PyObject*)};
+  }
   const Py_buffer& view() const { return view_; }
   bool is_contiguous(char order) const { return PyBuffer_IsContiguous(&view_, order) != 0; }
 

@@ -1,8 +1,10 @@
 // Models and sessions of the runtime.
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <mutex>
 #include <numeric>
@@ -63,24 +65,38 @@ py::list lists_of(const NativeModel& m) {
   return result;
 }
 
-py::list texts_of(const runtime::TensorView& view) {
-  const auto* texts = static_cast<const runtime::StringView*>(view.data);
-  const auto count =
-      static_cast<size_t>(std::accumulate(view.shape.begin(), view.shape.end(), int64_t{1}, std::multiplies<>()));
-  py::list result(count);
-  for (size_t k = 0; k < count; ++k) result[k] = py::bytes(texts[k].data, texts[k].size);
-  return result;
+int64_t count_of(std::span<const int64_t> shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-// A copy of an output, as bytes; a byte for each element where they are packed. Of strings a list of bytes.
-py::object bytes_of(const runtime::TensorView& view) {
-  if (view.dtype == DType::kString) return texts_of(view);
-  const std::span<const std::byte> bytes(static_cast<const std::byte*>(view.data),
-                                         static_cast<size_t>(tensor_bytes(view.dtype, view.shape).value_or(0)));
-  if (!is_packed(view.dtype)) return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const int64_t count = std::accumulate(view.shape.begin(), view.shape.end(), int64_t{1}, std::multiplies<>());
-  const std::vector<std::byte> codes = unpack(view.dtype, bytes, count);
-  return py::bytes(reinterpret_cast<const char*>(codes.data()), codes.size());
+std::span<const std::byte> memory_of(const runtime::TensorView& view) {
+  return {static_cast<const std::byte*>(view.data),
+          static_cast<size_t>(tensor_bytes(view.dtype, view.shape).value_or(0))};
+}
+
+// A copy of an output, as bytes; a byte for each element where they are packed.
+py::bytes bytes_of(const runtime::TensorView& view) {
+  const std::span<const std::byte> bytes = memory_of(view);
+  if (!is_packed(view.dtype)) return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  const std::vector<std::byte> codes = unpack(view.dtype, bytes, count_of(view.shape));
+  return {reinterpret_cast<const char*>(codes.data()), codes.size()};
+}
+
+// The texts of an output become elements of an array of objects; bytes that are no UTF-8 become surrogates, as in names
+// of files.
+void copy_texts(const runtime::TensorView& view, const py::object& array) {
+  ArrayBuffer buffer;
+  if (view.dtype != DType::kString || !buffer.acquire_objects(array) || buffer.view().readonly != 0)
+    throw py::type_error("texts of an output need an array of objects");
+  const std::span<PyObject*> elements = buffer.objects();
+  if (count_of(view.shape) != static_cast<int64_t>(elements.size()))
+    throw py::value_error("there are not as many texts as elements");
+  const auto* texts = static_cast<const runtime::StringView*>(view.data);
+  for (size_t k = 0; k < elements.size(); ++k) {
+    PyObject* text = PyUnicode_DecodeUTF8(texts[k].data, static_cast<Py_ssize_t>(texts[k].size), "surrogateescape");
+    if (text == nullptr) throw py::error_already_set();
+    Py_XSETREF(elements[k], text);
+  }
 }
 
 py::tuple tuple_of(std::span<const int64_t> shape) {
@@ -97,7 +113,10 @@ class NativeRun {
     if (const Status status = run_->wait(); !status.ok()) throw_status(status);
   }
   py::tuple output_shape(size_t index) const { return tuple_of(value_or_throw(run_->output(index)).shape); }
-  py::object output_bytes(size_t index) const { return bytes_of(value_or_throw(run_->output(index))); }
+  py::bytes output_bytes(size_t index) const { return bytes_of(value_or_throw(run_->output(index))); }
+  void copy_texts_to(size_t index, const py::object& array) const {
+    copy_texts(value_or_throw(run_->output(index)), array);
+  }
 
  private:
   std::shared_ptr<const runtime::Run> run_;
@@ -106,17 +125,17 @@ class NativeRun {
 DType acquire(ArrayBuffer& buffer, const py::object& array, const char* kind,
               std::span<const runtime::TensorSpec> specs, size_t index) {
   if (index >= specs.size()) throw py::index_error(std::string("no such ") + kind);
-  const std::string where = std::string(kind) + " '" + printable(specs[index].name) + "': ";
+  const auto where = [&] { return std::string(kind) + " '" + printable(specs[index].name) + "': "; };
   if (!is_array(array.ptr()))
-    throw py::type_error(where + "a NumPy array is expected, found " + Py_TYPE(array.ptr())->tp_name);
+    throw py::type_error(where() + "a NumPy array is expected, found " + Py_TYPE(array.ptr())->tp_name);
   DType dtype = buffer.acquire(array);
   // Elements of stored types come as their codes.
   if (stored_type(specs[index].dtype) != nullptr && dtype == held_as(specs[index].dtype)) dtype = specs[index].dtype;
   if (dtype == DType::kVoid) {
-    throw py::value_error(where + "expected " + std::string(dtype_name(specs[index].dtype)) +
+    throw py::value_error(where() + "expected " + std::string(dtype_name(specs[index].dtype)) +
                           ", found an array of dtype " + std::string(py::str(array.attr("dtype"))));
   }
-  if (!buffer.is_contiguous('C')) throw py::value_error(where + "a C-contiguous array is expected");
+  if (!buffer.is_contiguous('C')) throw py::value_error(where() + "a C-contiguous array is expected");
   return dtype;
 }
 
@@ -125,7 +144,7 @@ class InputMemory {
  public:
   InputMemory(const py::object& given, std::span<const runtime::TensorSpec> specs, size_t index) {
     if (index < specs.size() && specs[index].dtype == DType::kString) {
-      take_texts(given);
+      take_texts(given, specs[index].name);
     } else {
       take_array(given, specs, index);
     }
@@ -142,29 +161,51 @@ class InputMemory {
     packed_ = pack(dtype, {static_cast<const std::byte*>(view.buf), static_cast<size_t>(view.len)});
     view_.data = packed_.data();
   }
-  // As the package gives them: (list of bytes, shape).
-  void take_texts(const py::object& given) {
-    const auto pair = given.cast<py::tuple>();
-    list_ = pair[0].cast<py::list>();
-    shape_ = pair[1].cast<std::vector<int64_t>>();
-    for (const py::handle text : list_) {
-      char* data = nullptr;
-      Py_ssize_t size = 0;
-      if (PyBytes_AsStringAndSize(text.ptr(), &data, &size) != 0) throw py::error_already_set();
-      texts_.push_back({data, static_cast<size_t>(size)});
+  // An array of str and bytes. They are read in place: other threads may put others into the array during a run.
+  void take_texts(const py::object& given, std::string_view name) {
+    const auto where = [&] { return "input '" + printable(name) + "': expected strings, found "; };
+    if (!array_.acquire_objects(given)) throw py::type_error(where() + "no C-contiguous array of objects");
+    const Py_buffer& view = array_.view();
+    shape_.assign(view.shape, view.shape + view.ndim);
+    for (PyObject* element : array_.objects()) {
+      held_.push_back(py::reinterpret_borrow<py::object>(element));
+      texts_.push_back(text_of(element, where));
     }
-    const int64_t count = std::accumulate(shape_.begin(), shape_.end(), int64_t{1}, std::multiplies<>());
-    if (count != static_cast<int64_t>(texts_.size())) throw py::value_error("there are not as many texts as elements");
     view_ = {DType::kString, shape_, texts_.data()};
+  }
+
+  template <typename Where>
+  runtime::StringView text_of(PyObject* element, const Where& where) {
+    if (element != nullptr && PyUnicode_Check(element)) {
+      Py_ssize_t size = 0;
+      const char* text = PyUnicode_AsUTF8AndSize(element, &size);
+      if (text != nullptr) return {text, static_cast<size_t>(size)};
+      PyErr_Clear();
+      held_.push_back(
+          py::reinterpret_steal<py::object>(PyUnicode_AsEncodedString(element, "utf-8", "surrogateescape")));
+      if (!held_.back()) throw py::error_already_set();
+      element = held_.back().ptr();
+    }
+    if (element == nullptr || !PyBytes_Check(element)) {
+      const char* type = element == nullptr ? "NULL" : Py_TYPE(element)->tp_name;
+      throw py::value_error(where() + "an element " + type);
+    }
+    return {PyBytes_AS_STRING(element), static_cast<size_t>(PyBytes_GET_SIZE(element))};
   }
 
   ArrayBuffer array_;
   std::vector<std::byte> packed_;
-  py::list list_;  // holds the texts
+  std::vector<py::object> held_;  // the texts
   std::vector<runtime::StringView> texts_;
   std::vector<int64_t> shape_;
   runtime::TensorView view_;
 };
+
+// NumPy takes any byte but 0 for true, kernels do not.
+bool has_only_bools(const runtime::TensorView& view) {
+  if (view.dtype != DType::kBool) return true;
+  return std::ranges::all_of(memory_of(view), [](std::byte value) { return value <= std::byte{1}; });
+}
 
 // A session with the arrays that are bound to it.
 class NativeSession {
@@ -251,21 +292,40 @@ class NativeSession {
   }
 
   // bind_input(), prepare(), bind_output(), run() and release_arrays() in one call: arrays that empty(shape, dtype)
-  // makes for the outputs, None where their shapes depend on data or other runs are in flight.
+  // makes for the outputs, None where other runs are in flight or a bool has to be made one.
   py::object run_plain(const py::list& inputs, const py::object& empty, const py::list& dtypes) {
     if (inputs.size() != inputs_.size() || !session().is_idle()) return py::none();
     const Released released{*this};
-    for (size_t i = 0; i < inputs_.size(); ++i) bind_input(i, inputs[i]);
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      bind_input(i, inputs[i]);
+      if (!has_only_bools(inputs_[i]->view())) return py::none();
+    }
     prepare();
-    py::list outputs;
+    py::list outputs(outputs_.size());
+    const auto specs = session().model().outputs();
+    std::vector<size_t> later;  // outputs of strings, and of shapes that depend on data
     for (size_t i = 0; i < outputs_.size(); ++i) {
       const auto shape = session().output_shape(i);
-      if (!shape.ok()) return py::none();
+      if (!shape.ok() || specs[i].dtype == DType::kString) {
+        later.push_back(i);
+        continue;
+      }
       py::object array = empty(tuple_of(*shape), dtypes[i]);
       bind_output(i, array);
-      outputs.append(std::move(array));
+      outputs[i] = std::move(array);
     }
     run();
+    for (const size_t i : later) {
+      const runtime::TensorView view = value_or_throw(session().output(i));
+      py::object array = empty(tuple_of(view.shape), dtypes[i]);
+      if (view.dtype == DType::kString) {
+        copy_texts(view, array);
+      } else {
+        const std::span<const std::byte> bytes = memory_of(view);
+        if (!bytes.empty()) std::memcpy(acquire_output(array, i)->view().buf, bytes.data(), bytes.size());
+      }
+      outputs[i] = std::move(array);
+    }
     return outputs;
   }
 
@@ -290,7 +350,10 @@ class NativeSession {
   }
 
   // A copy of an output of the last run, as bytes.
-  py::object output_bytes(size_t index) const { return bytes_of(value_or_throw(session().output(index))); }
+  py::bytes output_bytes(size_t index) const { return bytes_of(value_or_throw(session().output(index))); }
+  void copy_texts_to(size_t index, const py::object& array) const {
+    copy_texts(value_or_throw(session().output(index)), array);
+  }
 
   // (engine, name, origin, threads, start, duration, start_cycles, cycles, compute_cycles, dma_cycles) per command, in
   // seconds.
@@ -459,7 +522,9 @@ void bind_runtime(py::module_& module) {
   py::class_<NativeRun>(module, "Run", "A submitted run that is done.")
       .def("check", &NativeRun::check, "Raises the error that it ended with, if any.")
       .def("output_shape", &NativeRun::output_shape, py::arg("index"), "The shape of an output.")
-      .def("output_bytes", &NativeRun::output_bytes, py::arg("index"), "The bytes of an output.");
+      .def("output_bytes", &NativeRun::output_bytes, py::arg("index"), "The bytes of an output.")
+      .def("copy_texts", &NativeRun::copy_texts_to, py::arg("index"), py::arg("array"),
+           "The strings of an output, into an array of objects.");
   py::class_<NativeSession>(module, "Session", "An execution of a model; one thread at a time.")
       .def(py::init<const NativeModel&, int, bool, bool, bool>(), py::arg("model"), py::arg("threads"),
            py::arg("profile"), py::arg("cycles"), py::arg("overlap"))
@@ -478,8 +543,9 @@ void bind_runtime(py::module_& module) {
           "Runs the model on these arrays after what was submitted before; then done(Run) is called by another thread.")
       .def_property_readonly("is_idle", &NativeSession::is_idle, "Whether no submitted run is in flight.")
       .def("close", &NativeSession::close, "Ends the session, and all that is in flight.")
-      .def("output_bytes", &NativeSession::output_bytes, py::arg("index"),
-           "The bytes of an output of the last run; a list of bytes for strings.")
+      .def("output_bytes", &NativeSession::output_bytes, py::arg("index"), "The bytes of an output of the last run.")
+      .def("copy_texts", &NativeSession::copy_texts_to, py::arg("index"), py::arg("array"),
+           "The strings of an output of the last run, into an array of objects.")
       .def("profile", &NativeSession::profile,
            "(engine, name, origin, threads, start, duration, start_cycles, cycles, compute_cycles, dma_cycles) per "
            "command.")

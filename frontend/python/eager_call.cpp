@@ -308,25 +308,6 @@ C arithmetic(tir::BinaryOp op, C x, C y, bool scalar) {
   return x;
 }
 
-template <typename C>
-bool compared(tir::BinaryOp op, C x, C y) {
-  using tir::BinaryOp;
-  switch (op) {
-    case BinaryOp::kEq:
-      return x == y;
-    case BinaryOp::kNe:
-      return x != y;
-    case BinaryOp::kLt:
-      return x < y;
-    case BinaryOp::kLe:
-      return x <= y;
-    case BinaryOp::kGt:
-      return x > y;
-    default:
-      return x >= y;
-  }
-}
-
 LaneValue apply(tir::BinaryOp op, const LaneValue& x, const LaneValue& y) {
   const Type type = x.type;
   const bool compare = tir::is_comparison(op);
@@ -336,7 +317,7 @@ LaneValue apply(tir::BinaryOp op, const LaneValue& x, const LaneValue& y) {
     for (int i = 0; i < type.lanes; ++i) {
       const auto l = tir::to_compute(lanes_of<T>(a)[i]), r = tir::to_compute(lanes_of<T>(b)[i]);
       if (compare) {
-        lanes_of<tir::Bool>(out)[i] = {static_cast<uint8_t>(compared(op, l, r))};
+        lanes_of<tir::Bool>(out)[i] = {static_cast<uint8_t>(tir::lane_compare(op, l, r))};
       } else if constexpr (std::is_same_v<T, tir::Bool>) {
         const bool bit = op == tir::BinaryOp::kBitAnd ? l && r : op == tir::BinaryOp::kBitOr ? l || r : l != r;
         lanes_of<tir::Bool>(out)[i] = {static_cast<uint8_t>(bit)};

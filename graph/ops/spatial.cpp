@@ -69,17 +69,6 @@ void split_pad(const Dim& total, bool upper, Dim* begin, Dim* end) {
   *end = total - *begin;
 }
 
-void same_pads(const Shape& spatial, bool upper, Window* window) {
-  for (size_t k = 0; k < spatial.size(); ++k) {
-    const Dim stride(window->strides[k]);
-    const Dim reach = window->reach(k);
-    // With stride 1 the input's extent cancels.
-    const Dim total =
-        window->strides[k] == 1 ? reach - 1 : max((ceildiv(spatial[k], stride) - 1) * stride + reach - spatial[k], 0);
-    split_pad(total, upper, &window->pads_begin[k], &window->pads_end[k]);
-  }
-}
-
 // total = stride*(in-1) + output_padding + reach - out, cut from the full output.
 Status transposed_pads(const Shape& spatial, const Attributes& a, Window* window) {
   const bool upper = a.s("auto_pad") == "SAME_UPPER";
@@ -121,6 +110,17 @@ Shape spatial_extents(const Graph& graph, const Node& node) {
 }
 
 }  // namespace
+
+void same_pads(const Shape& spatial, bool upper, Window* window) {
+  for (size_t k = 0; k < spatial.size(); ++k) {
+    const Dim stride(window->strides[k]);
+    const Dim reach = window->reach(k);
+    // With stride 1 the input's extent cancels.
+    const Dim total =
+        window->strides[k] == 1 ? reach - 1 : max((ceildiv(spatial[k], stride) - 1) * stride + reach - spatial[k], 0);
+    split_pad(total, upper, &window->pads_begin[k], &window->pads_end[k]);
+  }
+}
 
 Result<Window> window_of(const Graph& graph, const Node& node) {
   const Attributes& a = node.attributes;

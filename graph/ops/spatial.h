@@ -41,6 +41,10 @@ struct Window {
   Dim reach(size_t axis) const { return Dim((kernel[axis] - 1) * dilations[axis] + 1); }
 };
 
+// Makes the pads those of auto_pad = SAME_UPPER or SAME_LOWER for an input of these spatial extents; the other fields
+// are given. Pads that would be negative are 0.
+void same_pads(const Shape& spatial, bool upper, Window* window);
+
 // Of a node whose OpDef::complete has run (any node in a graph): Conv, ConvInteger, QLinearConv, ConvTranspose and the
 // pools. For ConvTranspose the pads are what is cut from the full output.
 Result<Window> window_of(const Graph& graph, const Node& node);

@@ -37,11 +37,10 @@ void bind_sums(SetupContext& context, const DepthwiseSums& sums, KernelArguments
   if (sums.start && sums.zero != 0) arguments->real("zero[0]", static_cast<double>(sums.zero));
 }
 
-Status launch_depthwise(SetupContext& context, const SpatialGeometry& geometry, int lanes, const DepthwiseSums& sums,
-                        const TensorRef& weights, dsl::TemplateParams params, KernelArguments arguments) {
+DepthwiseBlocks set_depthwise_blocks(SetupContext& context, const SpatialGeometry& geometry, int lanes,
+                                     dsl::TemplateParams* params) {
   const graph::Graph& graph = context.graph();
   const auto& [depth, height, width] = geometry.axes;
-  const int64_t channels = *geometry.out_channels.constant();
   // The image rows that a block of output rows reads stay in the second-level cache. What is too large for the last
   // one is fetched a block ahead: smaller blocks then, as two of them are there.
   constexpr int64_t kBlockBytes = 384 * 1024, kBlockBytesAhead = 96 * 1024, kLineBytes = 64;
@@ -49,32 +48,41 @@ Status launch_depthwise(SetupContext& context, const SpatialGeometry& geometry, 
   const graph::TensorType& out = graph.type(stored_value(context));
   const auto x_bytes = static_cast<int64_t>(dtype_bytes(x.dtype)),
              out_bytes = static_cast<int64_t>(dtype_bytes(out.dtype));
-  set_depthwise_sums(sums, lanes, &params);
-  params.set("VL", lanes)
-      .set("NV", 1)
-      .set("WIDTH", depthwise_tile_width(context.target(), width.out.constant_or(0)))
-      .set("MULTIPLIER", channels / geometry.channels.constant_or(channels))
-      .set("NARROW", !width.out.is_constant())
-      .set("TAIL", channels % lanes != 0)
-      .set("MEMORY", "global")
-      .set("FETCHES", context.target().cache_bytes() > 0)
+  const int64_t cached_bytes = context.target().cache_bytes(), channels = *geometry.out_channels.constant();
+  params->set("FETCHES", cached_bytes > 0)
       .set("X_LINE", kLineBytes / x_bytes)
       .set("OUT_LINE", kLineBytes / out_bytes)
-      .set("KW", width.kernel)
-      .set("SW", width.stride)
-      .set("DW", width.dilation);
-  AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("depthwise.py", "depthwise", params));
-  const int64_t cached_bytes = context.target().cache_bytes();
+      .set("MULTIPLIER", channels / geometry.channels.constant_or(channels));
   const Dim bytes = graph::element_count(x.shape) * Dim(x_bytes) + graph::element_count(out.shape) * Dim(out_bytes);
   const Dim ahead = cached_bytes > 0 && !context.is_in_bands() ? graph::lt(cached_bytes, bytes) : Dim(0);
   const Dim block = graph::select(ahead, Dim(kBlockBytesAhead), Dim(kBlockBytes));
   const Dim step = width.in * geometry.channels * Dim(height.stride * x_bytes);
+  return {.rows = graph::max(graph::floordiv(block, graph::max(step, 1)), 1),
+          .ahead = ahead,
+          .units = graph::max(geometry.batch * depth.out * height.out * Dim(ceil_of(channels, lanes)), 1)};
+}
+
+Status launch_depthwise(SetupContext& context, const SpatialGeometry& geometry, int lanes, const DepthwiseSums& sums,
+                        const TensorRef& weights, dsl::TemplateParams params, KernelArguments arguments) {
+  const SpatialAxis& width = geometry.axes[2];
+  const int64_t channels = *geometry.out_channels.constant();
+  set_depthwise_sums(sums, lanes, &params);
+  params.set("VL", lanes)
+      .set("NV", 1)
+      .set("WIDTH", depthwise_tile_width(context.target(), width.out.constant_or(0)))
+      .set("NARROW", !width.out.is_constant())
+      .set("TAIL", channels % lanes != 0)
+      .set("MEMORY", "global")
+      .set("KW", width.kernel)
+      .set("SW", width.stride)
+      .set("DW", width.dilation);
+  const DepthwiseBlocks blocks = set_depthwise_blocks(context, geometry, lanes, &params);
+  AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("depthwise.py", "depthwise", params));
   arguments.pointer("weights", weights).scalar("padded_channels", rounded_up(channels, lanes));
   bind_sums(context, sums, &arguments);
   bind_geometry(geometry, &arguments);
-  arguments.scalar("block_rows", graph::max(graph::floordiv(block, graph::max(step, 1)), 1)).scalar("ahead", ahead);
-  return context.launch(std::move(kernel), arguments,
-                        graph::max(geometry.batch * depth.out * height.out * Dim(ceil_of(channels, lanes)), 1));
+  arguments.scalar("block_rows", blocks.rows).scalar("ahead", blocks.ahead);
+  return context.launch(std::move(kernel), arguments, blocks.units);
 }
 
 }  // namespace aipu::kernels

@@ -22,6 +22,15 @@ int64_t depthwise_tile_width(const tir::Target& target, int64_t out);
 void set_depthwise_sums(const DepthwiseSums& sums, int lanes, dsl::TemplateParams* params);
 void bind_sums(SetupContext& context, const DepthwiseSums& sums, KernelArguments* arguments);
 
+// The blocks of rows that results are computed by.
+struct DepthwiseBlocks {
+  graph::Dim rows, ahead;  // `ahead`: whether the next block is fetched
+  graph::Dim units;        // of rows and vectors of channels
+};
+// With the parameters that say how memory is fetched.
+DepthwiseBlocks set_depthwise_blocks(SetupContext& context, const SpatialGeometry& geometry, int lanes,
+                                     dsl::TemplateParams* params);
+
 // Not staged. `params` has those of the epilogue, X and ACC, `arguments` have x, out and extras; weights are
 // [taps][channels rounded up to whole vectors].
 Status launch_depthwise(SetupContext& context, const SpatialGeometry& geometry, int lanes, const DepthwiseSums& sums,

@@ -10,6 +10,7 @@
 
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/depthwise.h"
+#include "kernels/parts/depthwise_bytes.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/parts/image_copy.h"
 #include "kernels/parts/register_tile.h"
@@ -401,6 +402,19 @@ class QuantizedPlugin final : public OpPlugin {
     return true;
   }
 
+  static ByteOperands byte_operands(const Graph& graph, const Node& node, const Weights& weights, const Problem& p) {
+    ByteOperands operands{.x = graph.type(node.inputs[kX]).dtype, .zero = p.x_zero};
+    operands.weights.assign(weights.elements.begin(), weights.elements.end());
+    const std::vector<int64_t> biases = start_of_channels(graph, node, weights, p, 0);
+    operands.bias.assign(biases.begin(), biases.end());
+    if (const graph::Constant* scale = graph.constant(operand(node, kScale))) {
+      const std::vector<double> scales = scale->to_doubles();
+      for (int64_t c = 0; c < p.groups; ++c)
+        operands.factors.push_back(static_cast<float>(of_channel<double>(scales, c, 1)));
+    }
+    return operands;
+  }
+
   static Status setup_depthwise(SetupContext& context, const Weights& weights, const Problem& p) {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
@@ -413,6 +427,15 @@ class QuantizedPlugin final : public OpPlugin {
     params.set("X", x_dtype).set("ACC", accumulator).set("USE_FMA", context.target().native_fma);
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue,
                           bind_epilogue(context, node.outputs[0], accumulator, arithmetic_of(graph, node), &params));
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[kX]))
+        .pointer("out", context.value(epilogue.result))
+        .list("extras", epilogue.extra_arguments);
+    const auto bytes = weights.fit_int8 ? plan_depthwise_bytes(context.target(), p.geometry) : std::nullopt;
+    if (bytes) {
+      return launch_depthwise_bytes(context, p.geometry, *bytes, byte_operands(graph, node, weights, p), params,
+                                    std::move(arguments));
+    }
 
     std::vector<float> packed(static_cast<size_t>(p.taps * padded)), start(static_cast<size_t>(padded)),
         factors(static_cast<size_t>(padded));
@@ -427,10 +450,6 @@ class QuantizedPlugin final : public OpPlugin {
     const auto constant = [](const std::vector<float>& elements) {
       return graph::Constant::of<float>(DType::kF32, {static_cast<int64_t>(elements.size())}, elements);
     };
-    KernelArguments arguments;
-    arguments.pointer("x", context.value(node.inputs[kX]))
-        .pointer("out", context.value(epilogue.result))
-        .list("extras", epilogue.extra_arguments);
     const DepthwiseSums sums{.type = DType::kF32,
                              .start = constant(start),
                              .factors = scale != nullptr ? constant(factors) : nullptr,

@@ -216,6 +216,27 @@ def beginning(start, zero, weights, c, lines, planes, geometry: Geometry, padded
     return [first] + begin[1:] + [zero[0]]
 
 
+def fetch_ahead(x, out, block, number, row, top, vector, geometry: Geometry):
+    """A part of the lines that a row of the next block will be the first to read, and of those it writes, in the order
+    of memory: one vector of channels of each pixel is nothing that the processor could foresee. Row `number` has its
+    first tap at line `top`.
+    """
+    depth, height, width = geometry.depth, geometry.height, geometry.width
+    below = top + (height.kernel - 1) * height.dilation
+    lowest = S.i64(
+        (row.image * depth.image + row.depth) * height.image + S.max(below + (block - 1) * height.stride + 1, 0)
+    )
+    line = width.image * geometry.channels
+    part = height.stride * width.image * (VL // MULTIPLIER)
+    x_part = x + (lowest * line + vector * part)
+    for i in range(0, part, X_LINE):
+        S.prefetch(x_part + i)
+    pixels = width.result
+    out_part = out + (S.i64(number + block) * (pixels * geometry.channels * MULTIPLIER) + vector * (pixels * VL))
+    for i in range(0, pixels * VL, OUT_LINE):
+        S.prefetch(out_part + i)
+
+
 @S.prim_func
 def depthwise(
     x: S.ptr(X, "global"),
@@ -246,22 +267,7 @@ def depthwise(
                 planes = taps_of_axis(row.depth, depth)
                 if FETCHES:
                     if ahead != 0 and number + work.block < work.row_last:
-                        # A part of the lines that a row of the next block will be the first to read, and of those it
-                        # writes, in the order of memory: one vector of channels of each pixel is nothing that the
-                        # processor could foresee.
-                        below = lines.start + (height.kernel - 1) * height.dilation
-                        lowest = S.i64(
-                            (row.image * depth.image + row.depth) * height.image
-                            + S.max(below + (work.block - 1) * height.stride + 1, 0)
-                        )
-                        part = height.stride * width.image * (VL // MULTIPLIER)
-                        x_part = x + (lowest * line + vector * part)
-                        for i in range(0, part, X_LINE):
-                            S.prefetch(x_part + i)
-                        pixels = width.result
-                        out_part = out + (S.i64(number + work.block) * (pixels * channels) + vector * (pixels * VL))
-                        for i in range(0, pixels * VL, OUT_LINE):
-                            S.prefetch(out_part + i)
+                        fetch_ahead(x, out, work.block, number, row, lines.start, vector, geometry)
                 front = row.image * depth.image + planes.start + planes.first * depth.dilation
                 top = lines.start + lines.first * height.dilation
                 x_row = x + ((front * height.image + top) * line + c // MULTIPLIER)

@@ -86,17 +86,21 @@ Status StagePlanner::place_arena(fb::Memory memory, int64_t* bytes) {
       order.push_back(i);
   }
   // What goes into or comes out of a loop lives as long as it: the last sample is read at the end, the first one
-  // written at the beginning.
+  // written at the beginning. Which loops of later stages are entered is not known yet.
   struct Life {
     uint32_t first, last;
   };
   std::vector<Life> lives(plan_->placements.size());
   const auto& commands = tables_.programs[0];
-  const auto loop_around = [&](uint32_t sequence) -> const StagePlan::Loop* {
-    const auto loop = std::partition_point(
-        plan_->loops.begin(), plan_->loops.end(),
-        [&](const StagePlan::Loop& candidate) { return commands[candidate.last].sequence < sequence; });
-    return loop != plan_->loops.end() && commands[loop->first].sequence <= sequence ? &*loop : nullptr;
+  const auto loop_around = [&](uint32_t sequence) -> const ModelTables::BatchLoop* {
+    const auto& loops = tables_.batch_loops;
+    const auto loop = std::partition_point(loops.begin(), loops.end(), [&](const ModelTables::BatchLoop& candidate) {
+      return commands[candidate.last].sequence < sequence;
+    });
+    if (lanes_ == 0 || loop == loops.end() || commands[loop->first].sequence > sequence) return nullptr;
+    const bool is_entered =
+        loop->stage > stage_ || (loop->stage == stage_ && plan_of_loop_[loop - loops.begin() - first_loop_] != kNone);
+    return is_entered ? &*loop : nullptr;
   };
   for (const uint32_t index : order) {
     Life& life = lives[slot(index)];

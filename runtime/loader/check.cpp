@@ -1,6 +1,9 @@
 #include "runtime/loader/check.h"
-#include "runtime/base/npu_timing.h"
 
+#include <algorithm>
+#include <ranges>
+
+#include "runtime/base/npu_timing.h"
 #include "runtime/loader/checker.h"
 #include "runtime/loader/expressions.h"
 
@@ -340,8 +343,21 @@ Status Checker::check_views() {
       result = std::max(result, tables_.expression_stage[tensor.view_offset()]);
     return result;
   };
+  const auto loops = items(model_.batch_loops());
+  const auto is_in_loop = [&](const fb::Tensor& tensor) {
+    const auto numbers = std::views::iota(uint32_t{0}, loops.size());
+    const auto loop =
+        std::ranges::partition_point(numbers, [&](uint32_t i) { return loops[i]->last() < tensor.first_use(); });
+    return loop != numbers.end() && loops[*loop]->first() <= tensor.first_use() &&
+           tensor.last_use() <= loops[*loop]->last();
+  };
   std::vector<uint32_t> own(tensor_count_);
-  for (uint32_t i = 0; i < tensor_count_; ++i) own[i] = own_stage(*tensors[i]);
+  for (uint32_t i = 0; i < tensor_count_; ++i) {
+    own[i] = own_stage(*tensors[i]);
+    // What a batch loop keeps to itself gets its memory with the loop, for the samples at hand.
+    if (tensors[i]->kind() == fb::TensorKind::kArena && is_in_loop(*tensors[i]))
+      own[i] = std::max(own[i], stage_of_sequence(tensors[i]->first_use()));
+  }
   for (uint32_t i = 0; i < tensor_count_; ++i) {
     // Views of views are rare and short; a long chain in a hostile file is bounded by kMaxRank.
     uint32_t length = 0;

@@ -105,6 +105,34 @@ TEST(MathFunctions, FloatsAreWithinTwoUlp) {
   for (const auto& f : functions) check(f, seed++);
 }
 
+// Sin and cos of floats on both sides of the limit of what is computed in float: every 1499th float, the floats nearest
+// to multiples of pi/2, where the argument is reduced to next to nothing, and those around the limit.
+TEST(MathFunctions, SinAndCosOfFloatsKeepTheirReducedArgument) {
+  double worst[2] = {0, 0};
+  float worst_at[2] = {0, 0};
+  const auto at = [&](float magnitude) {
+    for (const float x : {magnitude, -magnitude}) {
+      const double errors[2] = {ulps(aipu_math_sin(x), std::sin(static_cast<long double>(x))),
+                                ulps(aipu_math_cos(x), std::cos(static_cast<long double>(x)))};
+      for (int f = 0; f < 2; ++f) {
+        if (errors[f] <= worst[f]) continue;
+        worst[f] = errors[f];
+        worst_at[f] = x;
+      }
+    }
+  };
+  const uint32_t end = std::bit_cast<uint32_t>(4 * kAipuMathFewTurns);
+  for (uint32_t bits = 0; bits < end; bits += 1499) at(std::bit_cast<float>(bits));
+  for (int quarters = 1; quarters < 3 * 83443; ++quarters) {  // pi/2 times 83443 is the limit
+    const auto nearest = static_cast<float>(quarters * 1.57079632679489661923132169163975144L);
+    for (const float x : {std::nextafter(nearest, 0.0f), nearest, std::nextafter(nearest, 1e9f)}) at(x);
+  }
+  const uint32_t limit = std::bit_cast<uint32_t>(kAipuMathFewTurns);
+  for (uint32_t bits = limit - 10000; bits < limit + 10000; ++bits) at(std::bit_cast<float>(bits));
+  EXPECT_LE(worst[0], 0.9) << "sin at " << std::hexfloat << worst_at[0];
+  EXPECT_LE(worst[1], 0.9) << "cos at " << std::hexfloat << worst_at[1];
+}
+
 TEST(MathFunctions, DoublesAreWithinAFewUlp) {
   const Function<double> functions[] = {{"exp", aipu_math_exp, F(exp), -745, 709.7, 2},
                                         {"exp2", aipu_math_exp2, F(exp2), -1074, 1023.99, 2},

@@ -18,21 +18,6 @@ using models::TensorData;
 
 using Tensors = std::map<std::string, Tensor>;
 
-void check_road(const std::string& path, const Tensors& inputs, const Tensors& expected, double rtol, double atol,
-                bool interpret = false) {
-  for (const std::string& target : runnable_targets()) {
-    const auto actual = run_road(path, inputs, {.target = target});
-    ASSERT_TRUE(actual.ok()) << target << ": " << actual.status().message();
-    for (const auto& [name, tensor] : expected)
-      expect_close(actual->at(name), tensor, rtol, atol, target + ", " + name);
-  }
-  if (!interpret) return;
-  const auto native = run_road(path, inputs, {.target = "host-baseline"});
-  const auto interpreted = run_road(path, inputs, {.target = "host-baseline", .backend = "interp"});
-  ASSERT_TRUE(native.ok() && interpreted.ok()) << native.status().message() << interpreted.status().message();
-  for (const auto& [name, tensor] : *native) expect_close(interpreted->at(name), tensor, 0, 0, "interpreter, " + name);
-}
-
 constexpr double kEpsilon = 1e-5;
 
 struct Normalized {
@@ -107,7 +92,7 @@ TEST(Normalization, LayerAndRms) {
     expected["no_bias"] = normalized(in, rows, width, 1, true, &scale, nullptr).y;
     expected["rms"] = normalized(in, rows, width, 1, false, &scale, nullptr).y;
     expected["in_place"] = normalized(negative, rows, width, 1, true, &scale, &bias).y;
-    check_road(path, inputs, expected, 2e-5, 3e-5, width == 33);
+    expect_on_targets(path, inputs, expected, 2e-5, 3e-5, width == 33);
     if (HasFatalFailure()) return;
   }
 }
@@ -133,7 +118,7 @@ TEST(Normalization, HalfPrecision) {
     const Tensor &in = inputs["x"], &scale = inputs["s"];
     const Tensors expected = {{"layer", normalized(in, 3, width, 1, true, &scale, &scale).y},
                               {"rms", normalized(in, 3, width, 1, false, &scale, nullptr).y}};
-    check_road(path, inputs, expected, 1e-3, 1e-3);
+    expect_on_targets(path, inputs, expected, 1e-3, 1e-3);
     if (HasFatalFailure()) return;
   }
 }
@@ -190,7 +175,7 @@ TEST(Normalization, Instance) {
       const size_t channel = i / static_cast<size_t>(pixels * 3) % static_cast<size_t>(channels);
       expected.data[i] = expected.data[i] * inputs.at("s").data[channel] + inputs.at("c").data[channel];
     }
-    check_road(path, inputs, {{"y", expected}}, 2e-5, 2e-5, channels == 17);
+    expect_on_targets(path, inputs, {{"y", expected}}, 2e-5, 2e-5, channels == 17);
     if (HasFatalFailure()) return;
   }
 }
@@ -212,7 +197,7 @@ TEST(Normalization, BroadcastScale) {
     all.data[i] = all.data[i] * column.data[i / 5] + row.data[i % 5];
     rows.data[i] *= column.data[i / 5];
   }
-  check_road(saved(b, "broadcast"), inputs, {{"all", all}, {"rows", rows}}, 1e-5, 1e-5);
+  expect_on_targets(saved(b, "broadcast"), inputs, {{"all", all}, {"rows", rows}}, 1e-5, 1e-5);
 }
 
 // As an op, and as PyTorch exports it; 6 channels in 3 groups, extents that are known when the model is run.
@@ -243,7 +228,7 @@ TEST(Normalization, Group) {
       const size_t channel = i / static_cast<size_t>(height * width) % 6;
       expected.data[i] = expected.data[i] * scale.data[channel] + bias.data[channel];
     }
-    check_road(path, inputs, {{"op", expected}, {"written_out", expected}}, 2e-5, 2e-5);
+    expect_on_targets(path, inputs, {{"op", expected}, {"written_out", expected}}, 2e-5, 2e-5);
     if (HasFatalFailure()) return;
   }
 }
@@ -288,12 +273,12 @@ TEST(Normalization, WrittenOut) {
   const Tensors inputs = {{"x", random_tensor(random, {3, kWidth}, -3, 5)}};
   const Tensor& in = inputs.at("x");
   const Tensor layer = normalized(in, 3, kWidth, 1, true, &scale, &bias).y;
-  check_road(saved(b, "written_out"), inputs,
-             {{"layer", layer},
-              {"keras", layer},
-              {"rms", normalized(in, 3, kWidth, 1, false, &scale, nullptr).y},
-              {"plain", normalized(in, 3, kWidth, 1, true, nullptr, nullptr).y}},
-             2e-5, 1e-5, true);
+  expect_on_targets(saved(b, "written_out"), inputs,
+                    {{"layer", layer},
+                     {"keras", layer},
+                     {"rms", normalized(in, 3, kWidth, 1, false, &scale, nullptr).y},
+                     {"plain", normalized(in, 3, kWidth, 1, true, nullptr, nullptr).y}},
+                    2e-5, 1e-5, true);
 }
 
 TEST(Activation, WrittenOut) {
@@ -335,7 +320,7 @@ TEST(Activation, WrittenOut) {
     Tensor& tensor = expected[name] = values;
     for (float& element : tensor.data) element = static_cast<float>(reference(element));
   }
-  check_road(path, {{"x", values}}, expected, 2e-6, 1e-6, true);
+  expect_on_targets(path, {{"x", values}}, expected, 2e-6, 1e-6, true);
 
   // Minus infinity times 0 is no number, here as in the graph that was written out; a NaN stays one in everything that
   // x is a factor of.
@@ -345,7 +330,7 @@ TEST(Activation, WrittenOut) {
   for (const auto& [name, reference] : references) {
     if (name != "hard_sigmoid") none[name] = nan;
   }
-  check_road(path, odd, none, 0, 0);
+  expect_on_targets(path, odd, none, 0, 0);
 }
 
 }  // namespace

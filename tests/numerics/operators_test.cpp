@@ -387,6 +387,34 @@ TEST(Operators, Determinant) {
   check(b, b.op("Det", {b.input("x", DType::kF32, {"N", 5, 5})}), "det", inputs, expected, 1e-5);
 }
 
+// Rows within and beyond what is computed in float32, and rows of both; Snake, x + sin(a x)^2 / a, in one kernel.
+TEST(Operators, SinAndCosOfSmallAndLargeArguments) {
+  std::mt19937 random(12);
+  Inputs inputs = {{"x", random_tensor(random, {6, 101})}};
+  Tensor& x = inputs["x"];
+  const float scales[] = {1, 100, 131072, 1e9f, 3e38f, 20};
+  for (size_t i = 0; i < x.data.size(); ++i) x.data[i] *= i % 37 == 36 ? 1e20f : scales[i / 101];
+  x.data[3] = 0;
+  x.data[4] = -0.0f;
+  Tensor sine = x, cosine = x, snake = x;
+  for (size_t i = 0; i < x.data.size(); ++i) {
+    const double v = x.data[i], s = std::sin(static_cast<double>(1.5f * x.data[i]));
+    sine.data[i] = static_cast<float>(std::sin(v));
+    cosine.data[i] = static_cast<float>(std::cos(v));
+    snake.data[i] = static_cast<float>(v + s * s / 1.5);
+  }
+  OnnxBuilder b("circular", 1);
+  const std::string in = b.input("x", DType::kF32, {"N", 101});
+  const std::string alpha = b.initializer(TensorData::f32({1, 1}, {1.5f}), "alpha");
+  const std::string wave = b.op("Sin", {b.op("Mul", {alpha, in})});
+  const std::string squared = b.op("Mul", {b.op("Reciprocal", {alpha}), b.op("Mul", {wave, wave})});
+  b.output(b.op("Sin", {in}), "sine", DType::kF32, {"N", 101});
+  b.output(b.op("Cos", {in}), "cosine", DType::kF32, {"N", 101});
+  b.output(b.op("Add", {in, squared}), "snake", DType::kF32, {"N", 101});
+  expect_everywhere(b, {"circular", inputs, {{"sine", sine}, {"cosine", cosine}, {"snake", snake}}, 2e-7},
+                    runnable_targets());
+}
+
 // ---- compositions of the newest opsets
 
 TEST(Operators, RotaryEmbedding) {

@@ -302,7 +302,8 @@ TEST(Quantized, PaddedThreeByThree) {
   }
 }
 
-// What is around the image is its zero point; rows shorter than a tile, windows that meet the image with a corner only.
+// What is around the image is its zero point; rows shorter than a tile, of three and more tiles, windows that meet the
+// image with a corner only, windows of more lines than one product takes.
 TEST(Quantized, PaddedDepthwise) {
   struct Case {
     int64_t width, kernel, stride, dilation, pad;
@@ -310,7 +311,8 @@ TEST(Quantized, PaddedDepthwise) {
   };
   unsigned seed = 0;
   for (const Case& k : {Case{1, 3, 1, 1, 1, false}, Case{7, 3, 2, 1, 1, true}, Case{15, 3, 1, 4, 4, false},
-                        Case{29, 5, 1, 1, 4, false}, Case{3, 4, 1, 1, 3, true}}) {
+                        Case{29, 5, 1, 1, 4, false}, Case{3, 4, 1, 1, 3, true}, Case{29, 3, 2, 1, 1, false},
+                        Case{43, 5, 1, 1, 2, false}, Case{14, 9, 1, 1, 4, false}}) {
     SCOPED_TRACE("width " + std::to_string(k.width) + " kernel " + std::to_string(k.kernel));
     std::mt19937 random(++seed);
     ConvCase c;

@@ -194,6 +194,21 @@ void expect_same(const Tensor& actual, const Tensor& expected, const std::string
 
 }  // namespace
 
+void expect_on_targets(const std::string& onnx_path, const std::map<std::string, Tensor>& inputs,
+                       const std::map<std::string, Tensor>& expected, double rtol, double atol, bool interpret) {
+  for (const std::string& target : runnable_targets()) {
+    const auto actual = run_road(onnx_path, inputs, {.target = target});
+    ASSERT_TRUE(actual.ok()) << target << ": " << actual.status().message();
+    for (const auto& [name, tensor] : expected)
+      expect_close(actual->at(name), tensor, rtol, atol, target + ", " + name);
+  }
+  if (!interpret) return;
+  const auto native = run_road(onnx_path, inputs, {.target = "host-baseline"});
+  const auto interpreted = run_road(onnx_path, inputs, {.target = "host-baseline", .backend = "interp"});
+  ASSERT_TRUE(native.ok() && interpreted.ok()) << native.status().message() << interpreted.status().message();
+  for (const auto& [name, tensor] : *native) expect_close(interpreted->at(name), tensor, 0, 0, "interpreter, " + name);
+}
+
 void expect_everywhere(const models::OnnxBuilder& b, const Check& check, const std::vector<std::string>& targets) {
   const std::string path = temporary_path(check.name + ".onnx");
   ASSERT_TRUE(b.save(path).ok());

@@ -38,6 +38,11 @@ Tensor random_tensor(std::mt19937& random, std::vector<int64_t> shape, float low
 // Targets whose kernels this machine can run: always the baseline and X2_1204, others where the CPU has them.
 std::vector<std::string> runnable_targets();
 
+// Runs the saved model on runnable_targets(), and with `interpret` also in the interpreter, which must give what the
+// compiled code does to the bit. Tolerances are those of expect_close().
+void expect_on_targets(const std::string& onnx_path, const std::map<std::string, Tensor>& inputs,
+                       const std::map<std::string, Tensor>& expected, double rtol, double atol, bool interpret = false);
+
 // What a model must give for its inputs, within tolerance * (1 + |expected|).
 struct Check {
   std::string name;  // of the files

@@ -28,15 +28,8 @@ Extents extents_of(const Ints& shape) { return {shape.begin(), shape.end()}; }
 void check(OnnxBuilder& b, const std::string& name, const Inputs& inputs, const Tensor& expected, double tolerance) {
   const std::string path = temporary_path(name + ".onnx");
   ASSERT_TRUE(b.save(path).ok());
-  for (const std::string& target : runnable_targets()) {
-    const auto actual = run_road(path, inputs, {.target = target});
-    ASSERT_TRUE(actual.ok()) << target << ": " << actual.status().message();
-    expect_close(actual->at("y"), expected, tolerance, tolerance, name + " on " + target);
-  }
-  const auto native = run_road(path, inputs, {.target = "host-baseline"});
-  const auto interpreted = run_road(path, inputs, {.target = "host-baseline", .backend = "interp"});
-  ASSERT_TRUE(native.ok() && interpreted.ok()) << native.status().message() << interpreted.status().message();
-  expect_close(interpreted->at("y"), native->at("y"), 0, 0, name + ", interpreter");
+  SCOPED_TRACE(name);
+  expect_on_targets(path, inputs, {{"y", expected}}, tolerance, tolerance, true);
 }
 
 // ---- GridSample

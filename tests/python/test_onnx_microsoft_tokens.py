@@ -272,7 +272,9 @@ def test_pooling_up_to_a_mask(tmp_path, random, family):
         y = masked_max(x, mask, [2], [1], [begin], [1 - begin])
         family.add("MaxpoolWithMask", [x, mask], y, symbols={0: [2], 1: [2]}, kernel_shape=[2], auto_pad=automatic)
         y = masked_max(x, mask, [4], [2], [1 + begin], [2 - begin])
-        family.add("MaxpoolWithMask", [x, mask], y, kernel_shape=[4], strides=[2], auto_pad=automatic)
+        family.add(
+            "MaxpoolWithMask", [x, mask], y, symbols={0: [2], 1: [2]}, kernel_shape=[4], strides=[2], auto_pad=automatic
+        )
     family.check(tmp_path)
 
 

@@ -195,6 +195,29 @@ def test_tokens(library, words, pattern, least):
         assert strings.shown(table) == [piece for row in rows for piece in row + ["#"] * (width - len(row))]
 
 
+@pytest.mark.parametrize("pattern", [".", "[a-zA-Z0-9_]+", "[b-d]", "[-a]+", "[a-]+", "[^a]+", r"[\w]+", "[a]]+"])
+@pytest.mark.parametrize("between", [0, 1])
+def test_patterns_that_are_looked_for_without_an_engine(library, pattern, between):
+    """The same in a group is left to the engine."""
+    needs(library, "RegexFullMatch", ["a"])
+    chosen = random.Random(3)
+    pieces = [b"a", b"b-", b"_9Z", b"]", b"\n", b" ", "ß".encode(), "日".encode(), "\N{GRINNING FACE}".encode(),
+              b"\xff", b"\xed\xa0\x80", b"\xe0\x80\x80", b"\xc0\x80", b"\xf4\x90\x80\x80",
+              b"\xe6\x97", b"\x80"]  # fmt: skip
+    few = [pieces[: chosen.choice([9, len(pieces)])] for _ in range(300)]
+    words = [b"".join(chosen.choices(some, k=chosen.randrange(9))) for some in few]
+    words += [piece + b"a" for piece in pieces] + [b"a" + piece for piece in pieces]
+    found = []
+    for text in (pattern, f"(?:{pattern})"):
+        strings = Strings()
+        x = np.array([strings.number(word) for word in words], np.int64)
+        counts, table = np.zeros(len(words), np.int64), np.zeros((len(words), 20), np.int64)
+        assert run(library, strings, "CountTokens", [x], counts, [text, "#"], [1, between, 0]) is None
+        assert run(library, strings, "FindTokens", [x], table, [text, "#"], [1, between, 0]) is None
+        found.append((counts.tolist(), [strings.texts[number] for number in table.ravel()]))
+    assert found[0] == found[1] and max(found[0][0]) > 0
+
+
 def numbers_of(dtype):
     chosen = np.random.default_rng(0)
     if dtype == "float16":

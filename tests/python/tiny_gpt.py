@@ -7,7 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 HEADS, SIZE, POSITIONS = 2, 4, 64
 
 
-class _Nodes:
+class Nodes:
     def __init__(self):
         self.nodes, self.constants = [], []
 
@@ -31,7 +31,7 @@ def decoder(seed, tokens=20, layers=1, scale=0.3, name="decoder"):
     def weights(*shape):
         return (rng.standard_normal(shape) * scale).astype(np.float32)
 
-    n = _Nodes()
+    n = Nodes()
     op = n.op
     words = op("Gather", [weights(tokens, width) * 2, "input_ids"])
     x = op("Add", [words, op("Gather", [weights(POSITIONS, width), "position_ids"])])
@@ -83,7 +83,7 @@ def model(kind, operands, outputs, constants=(), symbols=None, **attributes):
         return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), shape)
 
     inputs = [typed(*item) for item in given.items() if item[0] not in constants]
-    results = [helper.make_tensor_value_info(name, 6 if name == "sequences" else 1, None) for name in outputs]
+    results = [helper.make_tensor_value_info(name, 6 if name == "sequences" else 1, None) for name in outputs if name]
     fixed = [numpy_helper.from_array(array, name) for name, array in given.items() if name in constants]
     graph = helper.make_graph([node], "g", inputs, results, fixed)
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]

@@ -125,6 +125,53 @@ inline ModelBuilder positive_model() {
   return b;
 }
 
+// x[N,4] -> t = 3 * x; then a size is bound that nothing depends on; then, in a batch loop, the halves of t are copied
+// out, and y[N,2] = left + 2 * right.
+inline ModelBuilder looped_behind_binding_model() {
+  ModelBuilder b;
+  const uint32_t zero = b.constant(0), one = b.constant(1), two = b.constant(2), many = b.constant(1 << 20);
+  const uint32_t four = b.constant(4), eight = b.constant(8), sixteen = b.constant(16);
+  const uint32_t n = b.symbol("N", 0, 0);
+  const uint32_t x = b.tensor("x", DType::kF32, {n, four}, fb::TensorKind::kInput);
+  const uint32_t c = b.tensor("count", DType::kI64, {one}, fb::TensorKind::kArena);
+  b.symbol("K", c, 0, fb::SymbolKind::kTensorElement);
+  const uint32_t t = b.tensor("t", DType::kF32, {n, four}, fb::TensorKind::kArena);
+  const auto half = [&](const char* name) { return b.tensor(name, DType::kF32, {n, two}, fb::TensorKind::kArena); };
+  const uint32_t left = half("left"), right = half("right"), once = half("once"), twice = half("twice");
+  const uint32_t y = b.tensor("y", DType::kF32, {n, two}, fb::TensorKind::kOutput);
+  const uint32_t scale = b.kernel(scale_kernel());
+  const uint32_t add = b.kernel(add_kernel());
+  const uint32_t count = b.kernel(count_kernel());
+  const auto times = [&](uint32_t from, uint32_t to, uint32_t elements, float factor, std::vector<fb::Wait> waits) {
+    b.launch(scale, {b.pointer(from, false, zero), b.pointer(to, true, zero), b.number(elements), b.word(factor)}, many,
+             0, std::move(waits));
+  };
+  times(x, t, b.mul(n, four), 3, {});
+  b.launch(count, {b.pointer(x, false, zero), b.pointer(c, true, zero), b.number(b.mul(n, four))}, one);
+  b.host(fb::HostOp::kBindSymbols, 1, 1, 0, 0, {{fb::Engine::kTec, 1}});
+  b.copy(left, zero, t, zero, eight, n, eight, sixteen, 0, {{fb::Engine::kTec, 0}});
+  b.copy(right, zero, t, eight, eight, n, eight, sixteen);
+  times(left, once, b.mul(n, two), 1, {{fb::Engine::kDma, 1}});
+  times(right, twice, b.mul(n, two), 2, {});
+  b.launch(
+      add,
+      {b.pointer(once, false, zero), b.pointer(twice, false, zero), b.pointer(y, true, zero), b.number(b.mul(n, two))},
+      many);
+  const auto lives = [&](uint32_t tensor, uint32_t first, uint32_t last) {
+    b.tensors[tensor].first_use = first;
+    b.tensors[tensor].last_use = last;
+  };
+  lives(t, 1, 5);
+  lives(c, 2, 3);
+  lives(left, 4, 6);
+  lives(right, 5, 7);
+  lives(once, 6, 8);
+  lives(twice, 7, 8);
+  b.batch_loops = {fb::BatchLoop(4, 8, 0)};
+  b.sections.push_back({fb::SectionKind::kNativeModule, 0, test_kernels()});
+  return b;
+}
+
 // (c bool[1], x[N]) -> y[N] = c ? 2 * x : -x, each branch a program.
 inline ModelBuilder branch_model() {
   ModelBuilder b;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, List, NamedTuple, Tuple, Union
+from typing import Any, Iterable, NamedTuple, Tuple, Union
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def shown(names: "Union[str, Iterable[str]]") -> str:
 
 def input_array(spec: TensorSpec, value: Any) -> Any:
     """The value of an input as a C-contiguous array in this machine's byte order; itself where it is one already.
-    Elements of stored types are given as their codes, strings as :func:`_texts`."""
+    Elements of stored types are given as their codes, strings as objects."""
     name = spec.name
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ValueError(f"input '{shown(name)}': some elements are masked; give .filled(value) instead")
@@ -46,25 +46,11 @@ def input_array(spec: TensorSpec, value: Any) -> Any:
     return np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
 
 
-def _texts(name: str, array: np.ndarray) -> "Tuple[List[bytes], Tuple[int, ...]]":
-    """The elements of an array of strings as UTF-8, in C order, and its shape."""
+def _texts(name: str, array: np.ndarray) -> np.ndarray:
+    """An array of strings as one of objects, in C order; what they are is checked where they are read."""
     if array.dtype.kind not in "OUST":
         raise ValueError(f"input '{shown(name)}': expected strings, found an array of dtype {array.dtype}")
-    texts = []
-    for element in array.ravel().tolist():
-        if isinstance(element, str):
-            element = element.encode("utf-8", "surrogateescape")
-        elif not isinstance(element, bytes):
-            raise ValueError(f"input '{shown(name)}': expected strings, found an element {type(element).__name__}")
-        texts.append(element)
-    return texts, array.shape
-
-
-def array_of_texts(texts: List[bytes], shape: Tuple[int, ...]) -> np.ndarray:
-    """An object array of ``str``; bytes that are no UTF-8 become surrogates, as in names of files."""
-    array = np.empty(len(texts), object)
-    array[:] = [text.decode("utf-8", "surrogateescape") for text in texts]
-    return array.reshape(shape)
+    return np.asarray(array, object, order="C")
 
 
 def _from_dlpack(name: str, value: Any) -> np.ndarray:

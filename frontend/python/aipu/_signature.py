@@ -79,6 +79,7 @@ class Signature:
     def __init__(self, native: Any) -> None:
         self.inputs: Tuple[TensorSpec, ...] = tuple(TensorSpec(*spec) for spec in native.inputs)
         self.outputs: Tuple[TensorSpec, ...] = tuple(TensorSpec(*spec) for spec in native.outputs)
+        self.tensors = (*self.inputs, *self.outputs)
         self.input_index = {spec.name: i for i, spec in enumerate(self.inputs)}
         self.output_index = {spec.name: i for i, spec in enumerate(self.outputs)}
         self.input_lists: Dict[str, _TensorList] = {}
@@ -87,6 +88,7 @@ class Signature:
             tensors = (self.inputs if is_input else self.outputs)[first : first + count]
             found = _TensorList(kind, absent, tensors)
             (self.input_lists if is_input else self.output_lists)[name] = found
+        self._output_ports = tuple(self.ports(of_inputs=False).items())
 
     def ports(self, of_inputs: bool) -> Dict[str, Union[TensorSpec, _TensorList]]:
         """Inputs or outputs as the ONNX model has them: a list stands where its first tensor does, one without tensors
@@ -140,7 +142,7 @@ class Signature:
             }
         return {
             name: port.value(results) if isinstance(port, _TensorList) else results[name]
-            for name, port in self.ports(of_inputs=False).items()
+            for name, port in self._output_ports
         }
 
     def input_values(self, inputs: Mapping[str, Any]) -> List[np.ndarray]:

@@ -1,11 +1,14 @@
 // BeamSearch: several sentences for each prompt, the beams, of which the most probable ones go on.
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "frontend/onnx/ops/attention_parts.h"
 #include "frontend/onnx/ops/compose.h"
 #include "frontend/onnx/ops/microsoft/converters.h"
+#include "frontend/onnx/ops/microsoft/encoder_decoder.h"
 #include "frontend/onnx/ops/microsoft/generation.h"
 
 namespace aipu::frontend::microsoft {
@@ -190,53 +193,103 @@ Beams begin(OpContext& c, const BeamRules& rules, ValueId ids) {
   return beams;
 }
 
-}  // namespace
+// The operands; those behind the 11th are WhisperBeamSearch's.
+enum Place : size_t {
+  kInput,
+  kMaxLength,
+  kMinLength,
+  kBeams,
+  kReturned,
+  kLengthPenalty,
+  kRepetitionPenalty,
+  kVocabulary,
+  kFirstVocabulary,
+  kMask,
+  kDecoderIds,
+  kProcessor,
+  kCrossQk,
+  kExtraIds,
+  kTemperature
+};
 
-// input_ids, max_length, min_length, num_beams, num_return_sequences, length_penalty, repetition_penalty, vocab_mask,
-// prefix_vocab_mask, attention_mask, decoder_input_ids, logits_processor
-void beam_search(OpContext& c) {
-  c.expect_inputs(2, 12);
-  if (!c.has_input(3) || !c.has_input(4)) return c.fail_invalid("needs num_beams and num_return_sequences");
-  c.ignore("decoder_start_token_id");  // of a model with an encoder
-  BeamRules rules;
-  rules.scores = take_rules(c, {.least = 2, .repetition_penalty = 6, .vocabulary = 7, .first_vocabulary = 8});
-  rules.pad = c.take_int("pad_token_id", 0);
-  rules.stops_early = c.take_int("early_stopping", 0) != 0;
-  if (c.take_int("model_type", 0) != 0)
-    return c.fail_unsupported("models with an encoder (model_type 1 and 2) are not supported");
-  if (c.has_attribute("encoder")) return c.fail_unsupported("models with an encoder are not supported");
-  GptDecoder decoder(c);
-  if (!c.ok()) return;
-  const auto known = [&](size_t place, const char* name) {
-    const auto given = c.constant_ints(c.input(place));
-    if (given && given->size() == 1 && given->front() >= 1) return given->front();
-    if (given)
-      c.fail_invalid(str_cat(name, " must be one positive integer"));
-    else
-      c.fail_unsupported(str_cat("operand '", c.graph().value(c.input(place)).name,
-                                 "' must be known when compiling (--constant), it is ", name));
-    return int64_t{1};
-  };
-  rules.beams = known(3, "num_beams");
-  const int64_t returned = known(4, "num_return_sequences");
-  if (returned > rules.beams)
-    return c.fail_invalid(str_cat("num_return_sequences is ", returned, " of ", rules.beams, " beams"));
-  if (c.has_input(10)) return c.fail_unsupported("decoder_input_ids are for models with an encoder");
-  if (c.has_input(11)) {
-    const auto processor = c.constant_ints(c.input(11));
-    if (!processor || processor->size() != 1 || processor->front() != 0)
-      return c.fail_unsupported("a logits_processor must be known when compiling, and 0");
+// What is known once the prompts have been read.
+struct Beginning {
+  std::unique_ptr<Decoder> decoder;
+  ValueId ids;  // int32 [batch, length]: how the sentences begin
+  Decoder::Step step;
+};
+
+Beginning begin_gpt(OpContext& c, int64_t pad) {
+  c.ignore("decoder_start_token_id");
+  if (c.has_attribute("encoder")) c.fail_invalid("a model of model_type 0 has no encoder");
+  if (c.has_input(kDecoderIds)) c.fail_invalid("decoder_input_ids are for models with an encoder");
+  auto decoder = std::make_unique<GptDecoder>(c);
+  const ValueId ids = c.input(kInput);
+  if (c.ok() && (c.rank(ids) != 2 || c.dtype(ids) != DType::kI32))
+    c.fail_invalid(str_cat("input_ids must be int32 [batch, length], found ", c.type(ids).text()));
+  Decoder::Step step = decoder->first(c, ids, c.input(kMask), pad);
+  return {std::move(decoder), ids, std::move(step)};
+}
+
+// `hears`: Whisper, of which the input is no text.
+Beginning begin_encoder(OpContext& c, int64_t pad, bool hears) {
+  c.ignore("init_decoder");
+  auto decoder = std::make_unique<EncoderDecoder>(c, hears);
+  const ValueId source = c.input(kInput);
+  const bool fits = hears ? c.rank(source) == 3 && is_floating(c.dtype(source))
+                          : c.rank(source) == 2 && c.dtype(source) == DType::kI32;
+  if (c.ok() && !fits) {
+    c.fail_invalid(str_cat("the input must be ", hears ? "features [batch, bands, frames]" : "int32 [batch, length]",
+                           ", found ", c.type(source).text()));
   }
-  if (c.has_input(5)) rules.length_penalty = reshape(c, c.cast(c.input(5), DType::kF32), {1});
-  const ValueId ids = c.input(0);
-  if (c.rank(ids) != 2 || c.dtype(ids) != DType::kI32)
-    return c.fail_invalid(str_cat("input_ids must be int32 [batch, length], found ", c.type(ids).text()));
-  rules.longest = extent_operand(c, 1, "max_length");
+  if (hears && c.has_input(kMask)) c.fail_unsupported("an attention_mask of features is not supported");
+  if (!hears && c.has_input(kDecoderIds)) c.fail_unsupported("decoder_input_ids are supported for Whisper only");
+  ValueId ids = c.input(kDecoderIds);
+  if (ids.valid()) {
+    if (c.rank(ids) != 2 || c.dtype(ids) != DType::kI32)
+      c.fail_invalid(str_cat("decoder_input_ids must be int32 [batch, length], found ", c.type(ids).text()));
+    c.ignore("decoder_start_token_id");
+  } else {
+    c.require_attribute("decoder_start_token_id");
+    const int64_t start = c.take_int("decoder_start_token_id", 0);
+    if (start < 0) c.fail_invalid(str_cat("decoder_start_token_id is ", start));
+    if (!c.ok()) return {};
+    const Shape shape{c.type(source).shape[0], Dim(1)};
+    ids = c.emit("Expand", {{"shape", shape}}, {c.scalar(DType::kI32, static_cast<double>(start))});
+  }
+  ValueId mask = c.input(kMask);
+  if (!hears && !mask.valid()) {
+    // Padding is what stands in front; behind, a token of that number may be the end.
+    const ValueId padding = c.emit("Equal", {}, {source, c.scalar(DType::kI32, static_cast<double>(pad))});
+    const ValueId others = c.cast(c.emit("Not", {}, {padding}), DType::kI32);
+    mask = c.emit("Min", {}, {c.emit("CumSum", {}, {others, c.int64_scalar(1)}), c.scalar(DType::kI32, 1)});
+  }
+  Decoder::Step step = decoder->first(c, source, mask, ids);
+  return {std::move(decoder), ids, std::move(step)};
+}
+
+// A number that the operator's form depends on.
+int64_t known_operand(OpContext& c, size_t place, const char* name, int64_t least) {
+  const auto given = c.constant_ints(c.input(place));
+  if (given && given->size() == 1 && given->front() >= least) return given->front();
+  if (given) {
+    c.fail_invalid(str_cat(name, " must be one integer of at least ", least));
+  } else {
+    c.fail_unsupported(str_cat("operand '", c.graph().value(c.input(place)).name,
+                               "' must be known when compiling (--constant), it is ", name));
+  }
+  return 1;
+}
+
+void search(OpContext& c, BeamRules rules, int64_t returned, const Beginning& given) {
+  if (!c.ok()) return;
+  Decoder& decoder = *given.decoder;
+  const ValueId ids = given.ids;
+  // Scores are of the type that the penalty has.
+  const DType type = c.has_input(kLengthPenalty) ? c.dtype(c.input(kLengthPenalty)) : DType::kF32;
+  if (decoder.tokens() < 2) return c.fail_invalid("the decoder has fewer than two tokens");
 
   // The prompt is computed once for all of its beams.
-  const GptDecoder::Step start = decoder.first(c, ids, c.input(9), rules.pad);
-  if (!c.ok()) return;
-  if (decoder.tokens() < 2) return c.fail_invalid("the decoder has fewer than two tokens");
   const Shape prompt = c.type(ids).shape;
   const ValueId of_prompt =
       c.emit("Expand", {{"shape", Shape{prompt[0], Dim(rules.beams)}}}, {c.unsqueeze(positions_along(c, ids, 0), {1})});
@@ -244,12 +297,15 @@ void beam_search(OpContext& c) {
   if (rules.scores.first_vocabulary.valid())
     rules.scores.first_vocabulary = gather(c, rules.scores.first_vocabulary, rows);
   const Beams begun = begin(c, rules, ids);
-  const Advanced first = advanced(c, rules, begun, gather(c, start.scores, rows), true);
+  const Advanced first = advanced(c, rules, begun, gather(c, given.step.scores, rows), true);
   if (!c.ok()) return;
   std::vector<ValueId> states = states_of(first.beams);
-  for (const ValueId state : decoder.rows_of(c, start.states, gather(c, rows, first.from))) states.push_back(state);
+  // A beam that is alone goes on from itself, also of a prompt that is done.
+  const bool is_alone = rules.beams == 1;
+  const ValueId from = is_alone ? rows : gather(c, rows, first.from);
+  for (const ValueId state : decoder.spread(c, given.step.states, rows, from)) states.push_back(state);
 
-  const ValueId most = c.cast(reshape(c, c.input(1), {1}), DType::kI64);
+  const ValueId most = c.cast(reshape(c, c.input(kMaxLength), {1}), DType::kI64);
   const ValueId trips = c.squeeze(subtract(c, most, c.size_of(first.beams.sequences, 2)), {0});
   const bool gives_scores = c.wants_output(2);
   const auto body = [&](OpContext& inner, ValueId trip, const std::vector<ValueId>& in) {
@@ -257,11 +313,13 @@ void beam_search(OpContext& c) {
     seen.scores = rules.scores.seen_within(inner);
     seen.length_penalty = inner.seen_within(rules.length_penalty);
     const Beams beams = beams_of(in);
-    const GptDecoder::Step step = decoder.next(inner, beams.next, trip, {in.begin() + kBeamStates, in.end()});
+    const Decoder::Step step =
+        decoder.next(inner, beams.next, merged(inner, beams.sequences), trip, {in.begin() + kBeamStates, in.end()});
     const Advanced next = advanced(inner, seen, beams, step.scores, false);
     std::vector<ValueId> out{inner.emit("Not", {}, {all_of(inner, next.beams.done)})};
     for (const ValueId state : states_of(next.beams)) out.push_back(state);
-    for (const ValueId state : decoder.reordered(inner, step.states, next.from)) out.push_back(state);
+    const std::vector<ValueId> kept = is_alone ? step.states : decoder.reordered(inner, step.states, next.from);
+    out.insert(out.end(), kept.begin(), kept.end());
     if (gives_scores) out.push_back(next.scores);
     return out;
   };
@@ -275,14 +333,80 @@ void beam_search(OpContext& c) {
   const ValueId all_open = c.emit("And", {}, {open, c.emit("Equal", {}, {last.scores, last.scores})});
   const Finished finished = with_new(c, rules, last.finished, last.sequences, last.scores, all_open);
   c.set_output(0, slice(c, finished.tokens, 1, 0, returned));
-  if (c.wants_output(1)) c.set_output(1, slice(c, finished.scores, 1, 0, returned));
+  if (c.wants_output(1)) c.set_output(1, c.cast(slice(c, finished.scores, 1, 0, returned), type));
   if (!gives_scores || !c.ok()) return;
   const ValueId steps = concat(c, 0, {c.unsqueeze(first.scores, {0}), made.back()});
   Shape shape = c.type(first.scores).shape;
   shape.insert(shape.begin(), rules.longest - prompt[1]);
   const ValueId blank = c.emit("Expand", {{"shape", shape}}, {c.scalar(DType::kF32, 0)});
   const ValueId place = c.unsqueeze(positions_along(c, steps, 0), {1});
-  c.set_output(2, c.emit("ScatterND", {}, {blank, place, steps}));
+  c.set_output(2, c.cast(c.emit("ScatterND", {}, {blank, place, steps}), type));
+}
+
+// The rules that both operators have; `least` inputs and the number of sentences to return.
+BeamRules take_beams(OpContext& c, size_t inputs, int64_t* returned) {
+  BeamRules rules;
+  c.expect_inputs(2, inputs);
+  if (!c.has_input(kBeams) || !c.has_input(kReturned)) c.fail_invalid("needs num_beams and num_return_sequences");
+  rules.scores = take_rules(c, {.least = kMinLength,
+                                .repetition_penalty = kRepetitionPenalty,
+                                .vocabulary = kVocabulary,
+                                .first_vocabulary = kFirstVocabulary});
+  rules.pad = c.take_int("pad_token_id", 0);
+  rules.stops_early = c.take_int("early_stopping", 0) != 0;
+  if (!c.ok()) return rules;
+  rules.beams = known_operand(c, kBeams, "num_beams", 1);
+  *returned = known_operand(c, kReturned, "num_return_sequences", 1);
+  if (*returned > rules.beams)
+    c.fail_invalid(str_cat("num_return_sequences is ", *returned, " of ", rules.beams, " beams"));
+  if (c.has_input(kLengthPenalty)) rules.length_penalty = reshape(c, c.cast(c.input(kLengthPenalty), DType::kF32), {1});
+  rules.longest = extent_operand(c, kMaxLength, "max_length");
+  return rules;
+}
+
+}  // namespace
+
+void beam_search(OpContext& c) {
+  int64_t returned = 1;
+  const BeamRules rules = take_beams(c, kProcessor + 1, &returned);
+  const int64_t model = c.take_int("model_type", 0);
+  if (model < 0 || model > 2) return c.fail_invalid(str_cat("model_type is ", model));
+  if (c.ok() && c.has_input(kProcessor) && known_operand(c, kProcessor, "logits_processor", 0) != 0)
+    return c.fail_unsupported("a logits_processor is supported by WhisperBeamSearch only");
+  search(c, rules, returned, model == 0 ? begin_gpt(c, rules.pad) : begin_encoder(c, rules.pad, model == 2));
+}
+
+void whisper_beam_search(OpContext& c) {
+  int64_t returned = 1;
+  BeamRules rules = take_beams(c, kTemperature + 1, &returned);
+  if (!c.ok()) return;
+  const int64_t model = c.take_int("model_type", 2);
+  if (model != 2) return c.fail_invalid(str_cat("model_type is ", model, ", not 2"));
+  // ONNX Runtime's CPU provider has neither.
+  if (c.wants_output(3)) return c.fail_unsupported("the output cross_qk is not supported");
+  if (c.has_input(kExtraIds)) return c.fail_unsupported("extra_decoding_ids are not supported");
+  c.ignore("decoder_output_cross_qk");
+  const int64_t processor = c.has_input(kProcessor) ? known_operand(c, kProcessor, "logits_processor", 0) : 0;
+  if (processor > 1) return c.fail_unsupported(str_cat("logits_processor ", processor, " is not supported"));
+  if (processor == 1) rules.scores.timestamps = take_timestamp_rules(c, rules.scores.end);
+  for (const char* name : {"translate_token_id", "transcribe_token_id", "start_of_lm_token_id",
+                           "no_timestamps_token_id", "beginning_timestamp_token_id"})
+    c.ignore(name);
+  if (c.has_input(kTemperature)) {
+    // One that is not positive counts as none.
+    const ValueId given = reshape(c, c.cast(c.input(kTemperature), DType::kF32), {1});
+    const ValueId is_one = c.emit("Greater", {}, {given, c.scalar(DType::kF32, 0)});
+    rules.scores.temperature = where(c, is_one, given, c.scalar(DType::kF32, 1));
+  }
+  const Beginning begun = begin_encoder(c, rules.pad, true);
+  const int64_t silence = c.take_int("no_speech_token_id", -1);
+  search(c, rules, returned, begun);
+  if (!c.ok() || !c.wants_output(4)) return;
+  if (silence < 0 || silence >= begun.decoder->tokens())
+    return c.fail_invalid(str_cat("non_speech_probs of no_speech_token_id ", silence));
+  const ValueId parts = c.emit("Softmax", {{"axis", int64_t{1}}}, {begun.step.scores});
+  const DType type = c.has_input(kLengthPenalty) ? c.dtype(c.input(kLengthPenalty)) : DType::kF32;
+  c.set_output(4, c.cast(gather(c, parts, c.int64_scalar(silence), 1), type));
 }
 
 }  // namespace aipu::frontend::microsoft

@@ -62,6 +62,7 @@ void greedy_search(OpContext& c);
 void sampling(OpContext& c);
 // beam_search.cpp
 void beam_search(OpContext& c);
+void whisper_beam_search(OpContext& c);
 
 // experts.cpp
 void mixture_of_experts(OpContext& c);

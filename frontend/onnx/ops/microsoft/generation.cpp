@@ -57,7 +57,7 @@ void search(OpContext& c, const ScoreRules& rules, const Choice& choose) {
   const ValueId most = c.cast(reshape(c, c.input(1), {1}), DType::kI64);
   const ValueId trips = c.squeeze(subtract(c, most, c.size_of(states[2], 1)), {0});
   const auto body = [&](OpContext& inner, ValueId trip, const std::vector<ValueId>& in) {
-    const GptDecoder::Step step = decoder.next(inner, in[0], trip, {in.begin() + 3, in.end()});
+    const GptDecoder::Step step = decoder.next(inner, in[0], in[2], trip, {in.begin() + 3, in.end()});
     const ScoreRules seen = rules.seen_within(inner);
     const ValueId scores = ruled(inner, seen, step.scores, in[2], false);
     const ValueId token = choose(inner, scores, add(inner, trip, inner.int64_scalar(1)));
@@ -130,12 +130,13 @@ ValueId drawn_token(OpContext& c, ValueId scores, ValueId number) {
 
 void sampling(OpContext& c) {
   ScoreRules rules = take_search(c, 9);
-  rules.temperature = c.take_float("temperature", 1);
+  const double temperature = c.take_float("temperature", 1);
   const double presence_penalty = c.take_float("presence_penalty", 0);
   TopP top{c.take_float("top_p", 0), c.take_float("filter_value", -1e20), c.take_int("min_tokens_to_keep", 0),
            c.take_int("custom", 0) != 0};
   if (!c.ok()) return;
-  if (!(rules.temperature > 0)) return c.fail_invalid(str_cat("temperature is ", rules.temperature));
+  if (!(temperature > 0)) return c.fail_invalid(str_cat("temperature is ", temperature));
+  if (temperature != 1) rules.temperature = c.scalar(DType::kF32, temperature);
   // ONNX Runtime's kernel takes the mask and does nothing with it.
   if (c.has_input(7) && presence_penalty != 0) return c.fail_unsupported("presence_penalty is not supported");
   if (c.wants_output(1)) return c.fail_unsupported("the output filtered_logits is not supported");

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "frontend/onnx/op_context.h"
@@ -21,6 +22,16 @@ using LoopWriter =
 std::vector<ValueId> emit_loop(OpContext& c, ValueId trips, ValueId goes_on, const std::vector<ValueId>& initial,
                                const LoopWriter& write);
 
+// Whisper's tokens that are no words, and when they may be said: times come in pairs and never go back.
+struct TimestampRules {
+  int64_t end = 0;    // of the sentence, and the first token that is no word
+  int64_t start = 0;  // of the transcript
+  int64_t translate = 0, transcribe = 0, start_of_lm = 0, no_timestamps = 0;
+  int64_t first_time = 0;  // times are the tokens from here on
+};
+TimestampRules take_timestamp_rules(OpContext& c, int64_t end);
+ValueId with_timestamps(OpContext& c, const TimestampRules& rules, ValueId scores, ValueId sequences);
+
 // How scores are changed before a token is chosen; what is absent changes nothing.
 struct ScoreRules {
   int64_t end = 0;                       // the token that ends a sentence
@@ -28,7 +39,8 @@ struct ScoreRules {
   ValueId least;                         // of tokens, before a sentence may end
   ValueId repetition_penalty;            // [1]
   ValueId vocabulary, first_vocabulary;  // bool [tokens], and, for the first call, [rows, tokens]
-  double temperature = 1;
+  ValueId temperature;                   // by which scores are divided
+  std::optional<TimestampRules> timestamps;
 
   ScoreRules seen_within(OpContext& body) const;
 };
@@ -40,35 +52,57 @@ struct RulePlaces {
 };
 ScoreRules take_rules(OpContext& c, const RulePlaces& places);
 
-// A decoder of the kind of GPT-2: input_ids, position_ids, attention_mask, past_0, ... -> logits, present_0, ...; int32
-// [batch, length] the first three.
-class GptDecoder {
+// What gives the scores of the next token of sentences, call by call.
+class Decoder {
  public:
-  // Takes the attributes `decoder` and `init_decoder`.
-  explicit GptDecoder(OpContext& c);
-
   // What a call gives: float32 scores [rows, tokens] of the last position, and the states for the next call.
   struct Step {
     ValueId scores;
     std::vector<ValueId> states;
   };
-  // Of a prompt [batch, length] padded on the left; `mask` may be absent: padding is what is not seen then.
-  Step first(OpContext& c, ValueId ids, ValueId mask, int64_t pad);
-  // Of one token [rows] more behind each; `trip` counts these calls.
-  Step next(OpContext& c, ValueId tokens, ValueId trip, const std::vector<ValueId>& states) const;
-  // The states of other rows, those that an index [new rows] says.
-  std::vector<ValueId> rows_of(OpContext& c, const std::vector<ValueId>& states, ValueId index) const;
-  // The same among rows of one prompt, of which only the past differs.
-  std::vector<ValueId> reordered(OpContext& c, std::vector<ValueId> states, ValueId index) const;
-  int64_t tokens() const { return tokens_; }  // that there are scores of, known once first() has been called
+
+  virtual ~Decoder() = default;
+  // One token [rows] more is behind each of the sentences [rows, length]; `trip` counts these calls.
+  virtual Step next(OpContext& c, ValueId tokens, ValueId sentences, ValueId trip,
+                    const std::vector<ValueId>& states) const = 0;
+  // The states after the call with the prompts, for rows of the prompts `prompts` [rows] that go on from those of
+  // `from`.
+  virtual std::vector<ValueId> spread(OpContext& c, std::vector<ValueId> states, ValueId prompts, ValueId from) = 0;
+  // The states of rows that go on from others.
+  virtual std::vector<ValueId> reordered(OpContext& c, std::vector<ValueId> states, ValueId from) const = 0;
+  int64_t tokens() const { return tokens_; }  // that there are scores of, known once there are some
+
+ protected:
+  // Takes the attribute `vocab_size`.
+  explicit Decoder(OpContext& c);
+  // The outputs of a sub-graph, and as a step where the first one is logits [rows, length, tokens].
+  static std::vector<ValueId> inlined(OpContext& c, const onnx::GraphProto* graph,
+                                      const std::vector<ValueId>& arguments);
+  Step call(OpContext& c, const onnx::GraphProto* graph, const std::vector<ValueId>& arguments) const;
+  void count_tokens(OpContext& c, const Step& step);  // how many tokens there are
 
  private:
-  Step call(OpContext& c, const onnx::GraphProto* graph, const std::vector<ValueId>& arguments) const;
+  int64_t tokens_ = -1;
+};
 
+// A decoder of the kind of GPT-2: input_ids, position_ids, attention_mask, past_0, ... -> logits, present_0, ...; int32
+// [batch, length] the first three.
+class GptDecoder : public Decoder {
+ public:
+  // Takes the attributes `decoder` and `init_decoder`.
+  explicit GptDecoder(OpContext& c);
+
+  // Of a prompt [batch, length] padded on the left; `mask` may be absent: padding is what is not seen then.
+  Step first(OpContext& c, ValueId ids, ValueId mask, int64_t pad);
+  Step next(OpContext& c, ValueId tokens, ValueId sentences, ValueId trip,
+            const std::vector<ValueId>& states) const override;
+  std::vector<ValueId> spread(OpContext& c, std::vector<ValueId> states, ValueId prompts, ValueId from) override;
+  std::vector<ValueId> reordered(OpContext& c, std::vector<ValueId> states, ValueId from) const override;
+
+ private:
   const onnx::GraphProto* graph_ = nullptr;
   const onnx::GraphProto* first_graph_ = nullptr;
   DeclaredPorts ports_;
-  int64_t tokens_ = -1;
 };
 
 // Whether all of a list of bools are true, as a scalar.

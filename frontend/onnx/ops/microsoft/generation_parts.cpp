@@ -88,7 +88,8 @@ std::vector<ValueId> emit_loop(OpContext& c, ValueId trips, ValueId goes_on, con
 
 ScoreRules ScoreRules::seen_within(OpContext& body) const {
   ScoreRules rules = *this;
-  for (ValueId* value : {&rules.least, &rules.repetition_penalty, &rules.vocabulary, &rules.first_vocabulary})
+  for (ValueId* value :
+       {&rules.least, &rules.repetition_penalty, &rules.vocabulary, &rules.first_vocabulary, &rules.temperature})
     *value = body.seen_within(*value);
   return rules;
 }
@@ -135,7 +136,8 @@ ValueId ruled(OpContext& c, const ScoreRules& rules, ValueId scores, ValueId seq
     const ValueId ends = c.emit("Equal", {}, {positions_along(c, scores, 1), c.int64_scalar(rules.end)});
     scores = where(c, c.emit("And", {}, {ends, is_short}), lowest, scores);
   }
-  if (rules.temperature != 1) scores = c.emit("Div", {}, {scores, c.scalar(DType::kF32, rules.temperature)});
+  if (rules.temperature.valid()) scores = c.emit("Div", {}, {scores, rules.temperature});
+  if (rules.timestamps) scores = with_timestamps(c, *rules.timestamps, scores, sequences);
   return scores;
 }
 
@@ -162,12 +164,51 @@ ValueId padded_rows(OpContext& c, ValueId rows, int64_t pad, const Dim& length) 
   return c.emit("ScatterElements", {{"axis", axis}}, {blank, at, rows});
 }
 
+// ---- Decoder
+
+Decoder::Decoder(OpContext& c) : tokens_(c.take_int("vocab_size", -1)) {}
+
+std::vector<ValueId> Decoder::inlined(OpContext& c, const onnx::GraphProto* graph,
+                                      const std::vector<ValueId>& arguments) {
+  std::vector<Item> items;
+  for (const ValueId argument : arguments) items.push_back({argument, {}});
+  std::vector<ValueId> values;
+  for (const Item& item : c.inline_subgraph(graph, items)) {
+    if (!item.value.valid()) {
+      c.fail_unsupported("the sub-graphs must give tensors");
+      return {};
+    }
+    values.push_back(item.value);
+  }
+  return c.ok() ? values : std::vector<ValueId>();
+}
+
+Decoder::Step Decoder::call(OpContext& c, const onnx::GraphProto* graph, const std::vector<ValueId>& arguments) const {
+  Step step;
+  step.states = inlined(c, graph, arguments);
+  if (!c.ok()) return {};
+  ValueId logits = step.states[0];
+  step.states.erase(step.states.begin());
+  const auto tokens = c.rank(logits) == 3 ? c.type(logits).shape[2].constant() : std::nullopt;
+  if (!tokens || (tokens_ > 0 && *tokens != tokens_)) {
+    const std::string wanted = tokens_ > 0 ? std::to_string(tokens_) : "a known number of";
+    c.fail_unsupported(str_cat("the decoder's logits are ", c.type(logits).text(), ", not of ", wanted, " tokens"));
+    return {};
+  }
+  if (c.type(logits).shape[1] != Dim(1)) logits = slice(c, logits, 1, -1, INT64_MAX);
+  step.scores = c.cast(c.squeeze(logits, {1}), DType::kF32);
+  return step;
+}
+
+void Decoder::count_tokens(OpContext& c, const Step& step) {
+  if (c.ok()) tokens_ = c.type(step.scores).shape[1].constant_or(-1);
+}
+
 // ---- GptDecoder
 
-GptDecoder::GptDecoder(OpContext& c) {
+GptDecoder::GptDecoder(OpContext& c) : Decoder(c) {
   graph_ = c.take_graph("decoder");
   first_graph_ = c.has_attribute("init_decoder") ? c.take_graph("init_decoder") : graph_;
-  tokens_ = c.take_int("vocab_size", -1);
   for (const onnx::GraphProto* graph : {first_graph_, graph_}) {
     ports_ = c.declared_ports(graph);
     if (!c.ok()) return;
@@ -187,33 +228,6 @@ GptDecoder::GptDecoder(OpContext& c) {
   }
 }
 
-GptDecoder::Step GptDecoder::call(OpContext& c, const onnx::GraphProto* graph,
-                                  const std::vector<ValueId>& arguments) const {
-  std::vector<Item> items;
-  for (const ValueId argument : arguments) items.push_back({argument, {}});
-  const std::vector<Item> made = c.inline_subgraph(graph, items);
-  if (!c.ok()) return {};
-  Step step;
-  for (const Item& item : made) {
-    if (!item.value.valid()) {
-      c.fail_unsupported("the decoder must give tensors");
-      return {};
-    }
-    step.states.push_back(item.value);
-  }
-  ValueId logits = step.states[0];
-  step.states.erase(step.states.begin());
-  const auto tokens = c.rank(logits) == 3 ? c.type(logits).shape[2].constant() : std::nullopt;
-  if (!tokens || (tokens_ > 0 && *tokens != tokens_)) {
-    const std::string wanted = tokens_ > 0 ? std::to_string(tokens_) : "a known number of";
-    c.fail_unsupported(str_cat("the decoder's logits are ", c.type(logits).text(), ", not of ", wanted, " tokens"));
-    return {};
-  }
-  if (c.type(logits).shape[1] != Dim(1)) logits = slice(c, logits, 1, -1, INT64_MAX);
-  step.scores = c.cast(c.squeeze(logits, {1}), DType::kF32);
-  return step;
-}
-
 // The states behind those of the decoder: the mask, and the position of the next token.
 GptDecoder::Step GptDecoder::first(OpContext& c, ValueId ids, ValueId mask, int64_t pad) {
   if (!c.ok()) return {};
@@ -230,13 +244,13 @@ GptDecoder::Step GptDecoder::first(OpContext& c, ValueId ids, ValueId mask, int6
     arguments.push_back(c.emit("Expand", {{"shape", shape}}, {c.scalar(past.dtype, 0)}));
   }
   Step step = call(c, first_graph_, arguments);
-  if (c.ok()) tokens_ = c.type(step.scores).shape[1].constant_or(-1);
+  count_tokens(c, step);
   step.states.push_back(mask);
   step.states.push_back(c.emit("ReduceSum", {{"keepdims", int64_t{0}}}, {counted, c.int64s({1})}));
   return step;
 }
 
-GptDecoder::Step GptDecoder::next(OpContext& c, ValueId tokens, ValueId trip,
+GptDecoder::Step GptDecoder::next(OpContext& c, ValueId tokens, ValueId /*sentences*/, ValueId trip,
                                   const std::vector<ValueId>& states) const {
   if (!c.ok()) return {};
   const size_t layers = states.size() - 2;
@@ -252,15 +266,15 @@ GptDecoder::Step GptDecoder::next(OpContext& c, ValueId tokens, ValueId trip,
   return step;
 }
 
-std::vector<ValueId> GptDecoder::reordered(OpContext& c, std::vector<ValueId> states, ValueId index) const {
-  for (size_t k = 0; k + 2 < states.size(); ++k) states[k] = gather(c, states[k], index, 1);
+std::vector<ValueId> GptDecoder::reordered(OpContext& c, std::vector<ValueId> states, ValueId from) const {
+  for (size_t k = 0; k + 2 < states.size(); ++k) states[k] = gather(c, states[k], from, 1);
   return states;
 }
 
-std::vector<ValueId> GptDecoder::rows_of(OpContext& c, const std::vector<ValueId>& states, ValueId index) const {
-  std::vector<ValueId> rows = reordered(c, states, index);
-  for (size_t k = states.size() - 2; k < states.size(); ++k) rows[k] = gather(c, states[k], index);
-  return rows;
+std::vector<ValueId> GptDecoder::spread(OpContext& c, std::vector<ValueId> states, ValueId prompts, ValueId from) {
+  states = reordered(c, std::move(states), from);
+  for (size_t k = states.size() - 2; k < states.size(); ++k) states[k] = gather(c, states[k], prompts);
+  return states;
 }
 
 }  // namespace aipu::frontend::microsoft

@@ -5,18 +5,17 @@
 #include "frontend/onnx/ops/attention_parts.h"
 #include "frontend/onnx/ops/compose.h"
 #include "frontend/onnx/ops/microsoft/converters.h"
+#include "graph/ops/spatial.h"
 
 namespace aipu::frontend::microsoft {
 
 namespace {
 
-struct Windows {
-  std::vector<int64_t> kernel, strides, begins, ends;
-};
+using graph::Window;
 
-// The attributes, with auto_pad in numbers.
-Windows take_windows(OpContext& c) {
-  Windows w;
+// The attributes; pads of auto_pad = SAME_* are of the input.
+Window take_window(OpContext& c) {
+  Window w;
   w.kernel = c.take_ints("kernel_shape").value_or(std::vector<int64_t>());
   const size_t axes = w.kernel.size();
   w.strides = c.take_ints("strides").value_or(std::vector<int64_t>(axes, 1));
@@ -31,45 +30,32 @@ Windows take_windows(OpContext& c) {
     c.fail_invalid(str_cat("kernel_shape, strides and pads do not fit the input ", c.type(c.input(0)).text()));
     return w;
   }
-  w.begins.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(axes));
-  w.ends.assign(pads.begin() + static_cast<std::ptrdiff_t>(axes), pads.end());
+  w.dilations.assign(axes, 1);
+  w.pads_begin.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(axes));
+  w.pads_end.assign(pads.begin() + static_cast<std::ptrdiff_t>(axes), pads.end());
   if (automatic == "NOTSET") return w;
   if (automatic == "VALID") {
-    w.begins.assign(axes, 0), w.ends.assign(axes, 0);
-    return w;
-  }
-  if (automatic != "SAME_UPPER" && automatic != "SAME_LOWER") {
+    w.pads_begin.assign(axes, 0), w.pads_end.assign(axes, 0);
+  } else if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
+    const Shape& x = c.type(c.input(0)).shape;
+    graph::same_pads(Shape(x.begin() + 2, x.end()), automatic == "SAME_UPPER", &w);
+  } else {
     c.fail_invalid(str_cat("auto_pad is '", automatic, "'"));
-    return w;
-  }
-  for (size_t i = 0; i < axes; ++i) {
-    const auto extent = c.type(c.input(0)).shape[i + 2].constant();
-    if (!extent && w.strides[i] != 1) {
-      c.fail_unsupported(str_cat("auto_pad '", automatic, "' with strides and an extent that only a run knows, ",
-                                 c.type(c.input(0)).text(), ", is not supported"));
-      return w;
-    }
-    const int64_t stride = w.strides[i];
-    const int64_t reach =
-        extent ? (*extent + stride - 1) / stride * stride - stride + w.kernel[i] - *extent : w.kernel[i] - 1;
-    const int64_t all = std::max<int64_t>(reach, 0);
-    w.ends[i] = automatic == "SAME_UPPER" ? (all + 1) / 2 : all / 2;
-    w.begins[i] = all - w.ends[i];
   }
   return w;
 }
 
-ValueId padded(OpContext& c, ValueId x, const Windows& w, double with) {
+ValueId padded(OpContext& c, ValueId x, const Window& w, double with) {
   if (!c.ok()) return {};
   Shape pads(2, Dim(0));
-  pads.insert(pads.end(), w.begins.begin(), w.begins.end());
+  pads.insert(pads.end(), w.pads_begin.begin(), w.pads_begin.end());
   pads.insert(pads.end(), 2, Dim(0));
-  pads.insert(pads.end(), w.ends.begin(), w.ends.end());
+  pads.insert(pads.end(), w.pads_end.begin(), w.pads_end.end());
   return c.emit("Pad", {{"pads", pads}}, {x, ValueId(), c.scalar(c.dtype(x), with)});
 }
 
 // The elements of all windows at one place within them.
-ValueId at_place(OpContext& c, ValueId x, const Windows& w, const std::vector<int64_t>& place) {
+ValueId at_place(OpContext& c, ValueId x, const Window& w, const std::vector<int64_t>& place) {
   std::vector<int64_t> starts, ends, axes;
   for (size_t i = 0; i < place.size(); ++i) {
     const int64_t behind = w.kernel[i] - 1 - place[i];
@@ -86,7 +72,7 @@ ValueId at_place(OpContext& c, ValueId x, const Windows& w, const std::vector<in
 void maxpool_with_mask(OpContext& c) {
   c.expect_inputs(2, 2);
   c.require_attribute("kernel_shape");
-  const Windows w = take_windows(c);
+  const Window w = take_window(c);
   if (!c.ok()) return;
   const ValueId mask = c.input(1);
   // ONNX Runtime reads those of several channels at places that are not theirs.

@@ -113,6 +113,7 @@ constexpr ConverterRow kRows[] = {
     {kDomain, "BeamSearch", 1, microsoft::beam_search},
     {kDomain, "GreedySearch", 1, microsoft::greedy_search},
     {kDomain, "Sampling", 1, microsoft::sampling},
+    {kDomain, "WhisperBeamSearch", 1, microsoft::whisper_beam_search},
 
     // ---- the rest
     {kDomain, "BifurcationDetector", 1, microsoft::bifurcation_detector},

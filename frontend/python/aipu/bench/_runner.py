@@ -128,7 +128,7 @@ class Runner:
                 found[spec.name] = self._current[index].copy()
                 continue
             shape = self._native.output_shape(index)
-            found[spec.name] = self.session._unpacked(index, None, self._native.output_bytes(index), shape)
+            found[spec.name] = self.session._unpacked(index, None, self._native, shape)
         return found
 
     def close(self) -> None:

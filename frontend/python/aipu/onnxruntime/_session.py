@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import _converted, _model_source, _native
 from .._arrays import TensorSpec
-from .._session import SessionPool
+from .._session import Session, SessionPool
 from .._stored_type import numpy_dtype
 from ..model import Model
 from ._errors import Fail, InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile, NotImplemented, RuntimeException
@@ -289,19 +289,26 @@ class InferenceSession:
                 raise InvalidArgument(f"Invalid output name:{name}")
         with _as_theirs(InvalidArgument, RuntimeException):
             signature = self._model._signature
+            inputs = {name: self._value(name, feed[name]) for name in feed}
             given = {name: array for name, array in wanted.items() if array is not None}
-            values = signature.input_values({name: self._value(name, feed[name]) for name in feed})
+            if not given and len(wanted) == len(self._outputs):
+                results = self._in_session(lambda session: session._run_plain(inputs))
+                if results is not None:
+                    return signature.named(results, None)
+            values = signature.input_values(inputs)
             checked = signature.wanted_outputs(list(wanted))
             checked.update(signature.wanted_outputs(given))
-            return signature.named(self._results(values, checked), list(wanted))
+            results = self._in_session(lambda session: session._run_alone(values, checked))
+            return signature.named(results, list(wanted))
 
-    def _results(self, values: List[np.ndarray], wanted: Dict[str, Optional[np.ndarray]]) -> Dict[str, np.ndarray]:
+    def _in_session(self, call: Callable[[Session], Any]) -> Any:
+        """What a call gives that has a session for itself."""
         if self._profiled is not None:
             with self._one_at_a_time:
-                return self._profiled._run_alone(values, wanted)
+                return call(self._profiled)
         session, threads = self._pool.take()
         try:
-            return session._run_alone(values, wanted)
+            return call(session)
         finally:
             self._pool.give_back(session, threads)
 
