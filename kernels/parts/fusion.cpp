@@ -120,8 +120,7 @@ Result<PackedExpression> epilogue_expression(SetupContext& context, const std::v
   };
   AIPU_ASSIGN_OR_RETURN(PackedExpression any, fuse(false));
   const ExpressionFunction& function = any.fused.function;
-  if (any.fused.numbers.empty() || arithmetic.shares_kernels ||
-      ((function.is_long() || any.fused.looks_up) && !is_npu))
+  if (any.fused.numbers.empty() || arithmetic.shares_kernels || ((function.is_long() || any.fused.looks_up) && !is_npu))
     return any;
   AIPU_ASSIGN_OR_RETURN(PackedExpression one, fuse(true));
   return context.is_among_first(function.source("compute"), one.fused.function.source("compute"), kMostNumbersInSource)
