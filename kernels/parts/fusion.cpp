@@ -149,9 +149,9 @@ std::vector<NodeId> neighbours(const SetupContext& context) {
   return nodes;
 }
 
-Result<Epilogue> bind(SetupContext& context, const std::vector<NodeId>& nodes, ValueId anchor_output, DType accumulator,
-                      const AnchorArithmetic& arithmetic, std::optional<double> magnitude,
-                      dsl::TemplateParams* params) {
+Result<Epilogue> bind_nodes(SetupContext& context, const std::vector<NodeId>& nodes, ValueId anchor_output,
+                            DType accumulator, const AnchorArithmetic& arithmetic, std::optional<double> magnitude,
+                            dsl::TemplateParams* params) {
   const Graph& graph = context.graph();
   Epilogue epilogue;
   epilogue.result = anchor_output;
@@ -261,18 +261,18 @@ Result<Epilogue> bind(SetupContext& context, const std::vector<NodeId>& nodes, V
 
 Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DType accumulator,
                                const AnchorArithmetic& arithmetic, dsl::TemplateParams* params) {
-  return bind(context, neighbours(context), anchor_output, accumulator, arithmetic, {}, params);
+  return bind_nodes(context, neighbours(context), anchor_output, accumulator, arithmetic, {}, params);
 }
 
 Result<Epilogue> bind_epilogue(SetupContext& context, const std::vector<NodeId>& nodes, ValueId anchor_output,
                                DType accumulator, const AnchorArithmetic& arithmetic, dsl::TemplateParams* params) {
-  return bind(context, nodes, anchor_output, accumulator, arithmetic, {}, params);
+  return bind_nodes(context, nodes, anchor_output, accumulator, arithmetic, {}, params);
 }
 
 Result<Epilogue> bind_packed_epilogue(SetupContext& context, ValueId anchor_output, DType accumulator,
                                       const AnchorArithmetic& arithmetic, std::optional<double> magnitude,
                                       dsl::TemplateParams* params) {
-  return bind(context, neighbours(context), anchor_output, accumulator, arithmetic, magnitude, params);
+  return bind_nodes(context, neighbours(context), anchor_output, accumulator, arithmetic, magnitude, params);
 }
 
 Result<std::vector<ValueId>> epilogue_operands(const SetupContext& context, const AnchorArithmetic& arithmetic) {
