@@ -1,8 +1,5 @@
 #include "runtime/loader/check.h"
 
-#include <algorithm>
-#include <ranges>
-
 #include "runtime/base/npu_timing.h"
 #include "runtime/loader/checker.h"
 #include "runtime/loader/expressions.h"
@@ -345,11 +342,15 @@ Status Checker::check_views() {
   };
   const auto loops = items(model_.batch_loops());
   const auto is_in_loop = [&](const fb::Tensor& tensor) {
-    const auto numbers = std::views::iota(uint32_t{0}, loops.size());
-    const auto loop =
-        std::ranges::partition_point(numbers, [&](uint32_t i) { return loops[i]->last() < tensor.first_use(); });
-    return loop != numbers.end() && loops[*loop]->first() <= tensor.first_use() &&
-           tensor.last_use() <= loops[*loop]->last();
+    uint32_t at = 0, end = loops.size();  // those in front of `at` are over before the tensor is used
+    while (at < end) {
+      const uint32_t middle = at + (end - at) / 2;
+      if (loops[middle]->last() < tensor.first_use())
+        at = middle + 1;
+      else
+        end = middle;
+    }
+    return at < loops.size() && loops[at]->first() <= tensor.first_use() && tensor.last_use() <= loops[at]->last();
   };
   std::vector<uint32_t> own(tensor_count_);
   for (uint32_t i = 0; i < tensor_count_; ++i) {

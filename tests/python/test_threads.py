@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import threading
+import time
 
 import aipu
 import numpy as np
@@ -68,7 +69,7 @@ def test_calls_at_the_same_time_have_sessions_of_their_own(model):
     pool = model._sessions
     taken = []
     try:
-        while pool._running < pool._cpus:
+        while pool._calls() < pool._cpus:
             taken.append(pool.take())
         assert len({id(session) for session, _ in taken}) == pool._cpus
         assert taken[0][0].threads == pool._cpus and taken[-1][0].threads == 1
@@ -80,11 +81,33 @@ def test_calls_at_the_same_time_have_sessions_of_their_own(model):
     assert again[0] is taken[0][0]  # kept for the next call
 
 
+def test_calls_beyond_the_cpus_wait_for_one_that_ends(model):
+    pool = model._sessions
+    taken = [pool.take() for _ in range(pool._cpus)]
+    late = []
+    threads = [threading.Thread(target=lambda: late.append(pool.take())) for _ in range(pool._cpus)]
+    for thread in threads:
+        thread.start()
+    try:
+        while pool._waiting < pool._cpus:
+            time.sleep(0.001)
+        assert late == []
+    finally:
+        for session, share in taken:
+            pool.give_back(session, share)
+        for thread in threads:
+            thread.join(60)
+        assert len(late) == pool._cpus
+        for session, share in late:
+            pool.give_back(session, share)
+    assert pool._calls() == 0 and pool._waiting == 0
+
+
 def test_a_failed_run_gives_its_session_back(model, cases):
     for _ in range(3 * model._sessions._cpus):
         with pytest.raises(ValueError):
             model.run({"image": np.zeros((1, 4, 32, 32), "float32")})
-    assert model._sessions._running == 0
+    assert model._sessions._calls() == 0
     np.testing.assert_array_equal(model.run({"image": cases[0][0]})["probabilities"], cases[0][1])
 
 
@@ -177,7 +200,7 @@ def test_fork_while_other_threads_run(model, cases):
     image, expected = cases[0]
     pool = model._sessions
     taken = []
-    while pool._running < pool._cpus:
+    while pool._calls() < pool._cpus:
         taken.append(pool.take())
     try:
         context = multiprocessing.get_context("fork")

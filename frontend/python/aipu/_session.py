@@ -317,34 +317,60 @@ class SessionPool:
         """Begins anew: in a process made by fork(), threads of the old one are not there to give sessions back."""
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._running = 0
+        # The session of a call that is alone, None before there is one; empty while somebody has it. Taking it and
+        # giving it back need no lock: both are one operation of a list.
+        self._alone: List[Optional[Session]] = [None]
+        self._sharing = 0  # calls in other sessions
         self._waiting = 0
-        self._idle: Dict[int, List[Session]] = {}  # by threads
+        self._idle: Dict[int, List[Session]] = {}  # the other sessions, by threads
 
-    def take(self) -> Tuple[Session, int]:
-        """A session that nobody else uses until it is given back, and its threads."""
+    def _calls(self) -> int:
+        """How many are in sessions."""
+        return self._sharing + (not self._alone)
+
+    def take(self) -> Tuple[Session, Optional[int]]:
+        """A session that nobody else uses until it is given back, and what give_back() wants to know of it."""
+        if self._sharing:
+            return self._take_share()
+        try:
+            session = self._alone.pop()
+        except IndexError:
+            return self._take_share()
+        return session or self._opened(min(self._cpus, self._most_threads), None), None
+
+    def _take_share(self) -> Tuple[Session, int]:
+        """For a call beside others: a session with a part of the threads, and their number."""
         with self._lock:
-            while self._running >= self._cpus:
-                self._waiting += 1
+            # Said before it is looked whether there is room, so that who gives room after that knows of it.
+            self._waiting += 1
+            while self._calls() >= self._cpus:
                 self._changed.wait()
-                self._waiting -= 1
-            self._running += 1
-            threads = min(self._cpus // self._running, self._most_threads)
+            self._waiting -= 1
+            self._sharing += 1
+            threads = min(self._cpus // self._calls(), self._most_threads)
             idle = self._idle.get(threads)
             if idle:
                 return idle.pop(), threads
+        return self._opened(threads, threads), threads
+
+    def _opened(self, threads: int, share: Optional[int]) -> Session:
         try:
-            return Session(self._model, self._signature, threads), threads
+            return Session(self._model, self._signature, threads)
         except BaseException:
-            self.give_back(None, threads)
+            self.give_back(None, share)
             raise
 
-    def give_back(self, session: Optional[Session], threads: int) -> None:
+    def give_back(self, session: Optional[Session], share: Optional[int]) -> None:
         """Ends what take() began."""
+        if share is None:
+            self._alone.append(session)
+            if not self._waiting:
+                return
         with self._lock:
-            self._running -= 1
-            if session is not None:
-                self._idle.setdefault(threads, []).append(session)
+            if share is not None:
+                self._sharing -= 1
+                if session is not None:
+                    self._idle.setdefault(share, []).append(session)
             if self._waiting:
                 self._changed.notify()
 
