@@ -26,11 +26,16 @@ class SoftmaxPlugin final : public SingleOpPlugin {
     const AxisView view = axis_view(x.shape, node.attributes.i_or("axis", -1));
     const bool contiguous = view.inner == Dim(1);
     const int lanes = std::max(2, context.lanes(accumulator));
+    // Rows of up to half a vector; on CPUs, where elements that lie apart are loaded and stored at once.
+    const int64_t extent = view.extent.constant_or(0);
+    const int64_t short_extent =
+        contiguous && extent >= 1 && 2 * extent <= lanes && context.target().cache_bytes() > 0 ? extent : 0;
     dsl::TemplateParams params;
     params.set("X", x.dtype)
         .set("ACC", accumulator)
         .set("VL", lanes)
         .set("LOG", node.op == "LogSoftmax")
+        .set("SHORT", short_extent)
         .set("INNER_IS_ONE", contiguous);
     dsl::set_stage_parameters(context.target(), 0, &params);
     // the exponentials are read back, and the output may be the input's memory
@@ -42,7 +47,10 @@ class SoftmaxPlugin final : public SingleOpPlugin {
         .pointer("out", context.value(node.outputs[0]))
         .scalars(view.scalars());
     return context.launch(std::move(kernel), arguments,
-                          graph::max(contiguous ? view.outer : view.outer * graph::ceildiv(view.inner, lanes), 1));
+                          graph::max(short_extent > 0 ? graph::ceildiv(view.outer, lanes)
+                                     : contiguous     ? view.outer
+                                                      : view.outer * graph::ceildiv(view.inner, lanes),
+                                     1));
   }
 };
 

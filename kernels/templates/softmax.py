@@ -1,10 +1,11 @@
 """Softmax and log-softmax over one axis of x seen as [outer, extent, inner].
 
-Parameters: X, ACC (float32 or float64), VL, UNROLL (at least 2), LOG, INNER_IS_ONE. With inner 1 a row is contiguous
-and walked with vectors; otherwise VL neighbouring columns are computed at once. Passes: maximum; exponentials, kept in
-`out` (unless LOG), and their sum; scaling. Sums are formed in ACC. Rows are walked in blocks of UNROLL vectors with an
-accumulator each, so that no addition waits for the one before. Contiguous rows go through local memory where the target
-has it (stage.py).
+Parameters: X, ACC (float32 or float64), VL, UNROLL (at least 2), LOG, INNER_IS_ONE, SHORT. With inner 1 a row is
+contiguous and walked with vectors; otherwise VL neighbouring columns are computed at once. Passes: maximum;
+exponentials, kept in `out` (unless LOG), and their sum; scaling. Sums are formed in ACC. Rows are walked in blocks of
+UNROLL vectors with an accumulator each, so that no addition waits for the one before. Contiguous rows go through local
+memory where the target has it (stage.py). SHORT is the extent of contiguous rows that are a small part of a vector, of
+which VL are computed at once; 0 for others.
 """
 
 from aipu import script as S
@@ -90,9 +91,38 @@ def softmax_rows(rows, x, out, extent):
             finish(p, q, full, rest, peak, scale)
 
 
+def softmax_of_lanes(p, q, lane_mask):
+    values = [S.cast(S.vload(p + k, lanes=VL, stride=SHORT, mask=lane_mask), ACC) for k in range(SHORT)]
+    peak = values[0]
+    for k in S.unroll(1, SHORT):
+        peak = S.max(peak, values[k])
+    exponentials = [S.exp(value - peak) for value in values]
+    total = exponentials[0]
+    for k in S.unroll(1, SHORT):
+        total = total + exponentials[k]
+    scale = peak + S.log(total) if LOG else vector(1) / total
+    for k in S.unroll(SHORT):
+        result = values[k] - scale if LOG else exponentials[k] * scale
+        S.vstore(S.cast(result, X), q + k, stride=SHORT, mask=lane_mask)
+
+
+def softmax_short_rows(x, out, outer):
+    first, last = own_share(S.ceildiv(outer, VL))
+    for block in range(first, last):
+        rows = outer - block * VL
+        p = x + block * (VL * SHORT)
+        q = out + block * (VL * SHORT)
+        if rows >= VL:
+            softmax_of_lanes(p, q, None)
+        else:
+            softmax_of_lanes(p, q, S.tail_mask(rows, VL))
+
+
 @S.prim_func
 def softmax(x: S.ptr(X, "global"), out: S.ptr(X, "global"), outer: S.i32, extent: S.i32, inner: S.i32):
-    if INNER_IS_ONE:
+    if SHORT > 0:
+        softmax_short_rows(x, out, outer)
+    elif INNER_IS_ONE:
         stage(softmax_rows, outer, [(x, extent, extent)], [], [(out, extent)], [extent])
     else:
         blocks = S.ceildiv(inner, VL)

@@ -313,6 +313,19 @@ TEST(Kernels, GlobalPoolingAndSoftmax) {
   });
 }
 
+// Rows that are a small part of a vector, as many as vectors have lanes, fewer and more.
+TEST(Kernels, SoftmaxOfShortRows) {
+  check_against_dnnl("short_softmax", 8, 1e-5, 3e-6, [](OnnxBuilder& b, std::mt19937& random) {
+    const std::vector<int64_t> shape = {pick(random, 1, 3), pick(random, 1, 33), pick(random, 1, 8)};
+    Extents extents = extents_of(shape);
+    if (pick(random, 0, 1) == 1) extents[0] = "N";
+    b.input("x", DType::kF32, extents);
+    b.output(b.op("Softmax", {"x"}, {{"axis", int64_t{-1}}}), "y", DType::kF32, {"", "", ""});
+    b.output(b.op("LogSoftmax", {"x"}, {{"axis", int64_t{-1}}}), "log", DType::kF32, {"", "", ""});
+    return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
+  });
+}
+
 TEST(Kernels, MatrixMultiplication) {
   check_against_dnnl("matmul", 12, 1e-4, 1e-4, [](OnnxBuilder& b, std::mt19937& random) {
     const int64_t m = pick(random, 1, 40), k = pick(random, 1, 70), n = pick(random, 1, 75);
