@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "kernels/parts/bounded_expression.h"
-#include "kernels/parts/packed_epilogue.h"
 #include "kernels/parts/quantized_function.h"
 #include "kernels/parts/strided_map.h"
 

@@ -2,6 +2,7 @@
 // elementwise neighbours along.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,13 @@ Result<Epilogue> bind_epilogue(SetupContext& context, graph::ValueId anchor_outp
 Result<Epilogue> bind_epilogue(SetupContext& context, const std::vector<graph::NodeId>& nodes,
                                graph::ValueId anchor_output, DType accumulator, const AnchorArithmetic& arithmetic,
                                dsl::TemplateParams* params);
+
+// bind_epilogue() where the neighbours see numbers of at most that magnitude, never NaN. On a target that narrows four
+// vectors of int32 to one of bytes in a few instructions PACKS may be set, for epilogue.py: a QuantizeLinear at the end
+// is left to that then. Without a magnitude it is bind_epilogue().
+Result<Epilogue> bind_packed_epilogue(SetupContext& context, graph::ValueId anchor_output, DType accumulator,
+                                      const AnchorArithmetic& arithmetic, std::optional<double> magnitude,
+                                      dsl::TemplateParams* params);
 
 // The values that bind_epilogue() will find to be operands: its `extras`, and then the addend.
 Result<std::vector<graph::ValueId>> epilogue_operands(const SetupContext& context, const AnchorArithmetic& arithmetic);

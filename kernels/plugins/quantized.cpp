@@ -13,7 +13,6 @@
 #include "kernels/parts/depthwise_bytes.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/parts/image_copy.h"
-#include "kernels/parts/packed_epilogue.h"
 #include "kernels/parts/register_tile.h"
 #include "kernels/parts/rounding.h"
 #include "kernels/parts/spatial.h"
