@@ -81,7 +81,7 @@ class ConvPlugin final : public OpPlugin {
     params.set("X", stored).set("ACC", accumulator).set("USE_FMA", is_floating(accumulator));
     AnchorArithmetic arithmetic;
     if (node.inputs.size() > 2) arithmetic.addend = node.inputs[2];
-    return is_depthwise(context, weights, stored)
+    return is_depthwise(context, weights, geometry, stored)
                ? setup_depthwise(context, weights, geometry, accumulator, arithmetic, params)
                : setup_direct(context, weights, geometry, stored, accumulator, arithmetic);
   }
@@ -184,11 +184,13 @@ class ConvPlugin final : public OpPlugin {
     return declare_strided_output(context, epilogue);
   }
 
-  // Of several output channels per input channel those whose image templates/depthwise.py spreads over lanes.
-  static bool is_depthwise(const SetupContext& context, const ConvWeights& weights, DType stored) {
+  // Of several output channels per input channel, whose number has to be known, those whose image
+  // templates/depthwise.py spreads over lanes.
+  static bool is_depthwise(const SetupContext& context, const ConvWeights& weights, const SpatialGeometry& geometry,
+                           DType stored) {
     if (weights.group == 1 || weights.group_in != 1) return false;
     if (weights.group_out == 1) return true;
-    return stored == DType::kF32 && context.target().cache_bytes() > 0 &&
+    return geometry.channels.is_constant() && stored == DType::kF32 && context.target().cache_bytes() > 0 &&
            std::has_single_bit(static_cast<uint64_t>(weights.group_out)) &&
            2 * weights.group_out <= context.lanes(stored);
   }

@@ -313,6 +313,18 @@ TEST(Kernels, GlobalPoolingAndSoftmax) {
   });
 }
 
+// Groups are known by the weights; how many output channels an input channel has is not, by the image alone.
+TEST(Kernels, DepthwiseConvolutionOfSymbolicChannels) {
+  check_against_dnnl("depthwise_symbolic", 4, 1e-4, 1e-4, [](OnnxBuilder& b, std::mt19937& random) {
+    const int64_t channels = pick(random, 2, 20), multiplier = int64_t{1} << pick(random, 0, 3);
+    const std::vector<int64_t> shape = {2, channels, pick(random, 3, 9), pick(random, 3, 9)};
+    b.input("x", DType::kF32, {shape[0], "C", shape[2], shape[3]});
+    b.output(b.conv("x", channels, channels * multiplier, {.kernel = {3, 2}, .pads = {1, 0, 0, 1}, .groups = channels}),
+             "y", DType::kF32, {"", "", "", ""});
+    return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
+  });
+}
+
 // Rows that are a small part of a vector, as many as vectors have lanes, fewer and more.
 TEST(Kernels, SoftmaxOfShortRows) {
   check_against_dnnl("short_softmax", 8, 1e-5, 3e-6, [](OnnxBuilder& b, std::mt19937& random) {
