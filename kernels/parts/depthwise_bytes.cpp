@@ -39,7 +39,8 @@ graph::ConstantPtr constant(DType type, std::vector<T> elements, int64_t count) 
 std::optional<ByteTiles> plan_depthwise_bytes(const tir::Target& target, const SpatialGeometry& geometry) {
   const SpatialAxis &depth = geometry.axes[0], &width = geometry.axes[2];
   if (target.dot_products != tir::DotProducts::kUnsignedBySigned) return std::nullopt;
-  if (*geometry.channels.constant() < target.lanes(32)) return std::nullopt;
+  const auto channels = geometry.channels.constant();
+  if (!channels || *channels < target.lanes(32)) return std::nullopt;
   const auto in = width.in.constant(), out = width.out.constant(), pad = width.pad_begin.constant();
   if (!in || !out || !pad || *out < 1) return std::nullopt;
   if (depth.kernel != 1 || !(depth.in == graph::Dim(1)) || !(depth.out == graph::Dim(1))) return std::nullopt;
