@@ -65,17 +65,8 @@ Status launch_depthwise_bytes(SetupContext& context, const SpatialGeometry& geom
   const auto& [depth, height, width] = geometry.axes;
   const int lanes = context.target().lanes(32);
   const int64_t channels = *geometry.channels.constant(), padded = rounded_up(channels, lanes);
-  const bool flip = operands.x == DType::kI8, is_scaled = !operands.factors.empty();
-  const int64_t zero = operands.zero + (flip ? 128 : 0), taps = height.kernel * width.kernel;
-  const bool has_zero = has_padding(geometry) && zero != 0;
-  std::vector<int32_t> start = operands.bias;
-  for (int64_t c = 0; c < channels; ++c) {
-    for (int64_t tap = 0; tap < taps; ++tap) {
-      start[static_cast<size_t>(c)] -=
-          static_cast<int32_t>(zero) * operands.weights[static_cast<size_t>(c * taps + tap)];
-    }
-  }
-  params.set("FLIP", flip)
+  const bool is_scaled = !operands.factors.empty(), has_zero = has_padding(geometry) && operands.zero != 0;
+  params.set("FLIP", operands.flip)
       .set("W", DType::kI8)
       .set("SUM", DType::kI32)
       .set("MEMORY", "global")
@@ -96,9 +87,9 @@ Status launch_depthwise_bytes(SetupContext& context, const SpatialGeometry& geom
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("depthwise_bytes.py", "depthwise_bytes", params));
   const std::vector<int8_t> packed = pack_fours(geometry, operands.weights, channels, padded);
   arguments.pointer("weights", context.add_constant(constant(DType::kI8, packed, static_cast<int64_t>(packed.size()))))
-      .pointer("start", context.add_constant(constant(DType::kI32, start, padded)));
+      .pointer("start", context.add_constant(constant(DType::kI32, operands.start, padded)));
   if (is_scaled) arguments.pointer("scale[0]", context.add_constant(constant(DType::kF32, operands.factors, padded)));
-  if (has_zero) arguments.scalar("zero[0]", zero);
+  if (has_zero) arguments.scalar("zero[0]", operands.zero);
   bind_geometry(geometry, &arguments);
   arguments.scalar("padded_channels", padded).scalar("block_rows", blocks.rows).scalar("ahead", blocks.ahead);
   return context.launch(std::move(kernel), arguments, blocks.units);

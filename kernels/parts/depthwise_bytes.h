@@ -18,10 +18,10 @@ struct ByteTiles {
 std::optional<ByteTiles> plan_depthwise_bytes(const tir::Target& target, const SpatialGeometry& geometry);
 
 struct ByteOperands {
-  DType x;
-  int64_t zero = 0;             // of x
+  bool flip = false;            // x is int8, and taken as uint8: 128 more
+  int64_t zero = 0;             // of x as it is taken
   std::vector<int8_t> weights;  // [channel][tap]
-  std::vector<int32_t> bias;    // per channel
+  std::vector<int32_t> start;   // per channel: bias - zero * sum of weights
   std::vector<float> factors;   // of the sums, per channel; empty: they are stored as int32
 };
 

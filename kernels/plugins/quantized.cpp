@@ -420,10 +420,11 @@ class QuantizedPlugin final : public OpPlugin {
   }
 
   static ByteOperands byte_operands(const Graph& graph, const Node& node, const Weights& weights, const Problem& p) {
-    ByteOperands operands{.x = graph.type(node.inputs[kX]).dtype, .zero = p.x_zero};
+    ByteOperands operands{.flip = graph.type(node.inputs[kX]).dtype == DType::kI8};
+    operands.zero = p.x_zero + (operands.flip ? 128 : 0);
     operands.weights.assign(weights.elements.begin(), weights.elements.end());
-    const std::vector<int64_t> biases = start_of_channels(graph, node, weights, p, 0);
-    operands.bias.assign(biases.begin(), biases.end());
+    const std::vector<int64_t> start = start_of_channels(graph, node, weights, p, operands.zero);
+    operands.start.assign(start.begin(), start.end());
     if (const graph::Constant* scale = graph.constant(operand(node, kScale))) {
       const std::vector<double> scales = scale->to_doubles();
       for (int64_t c = 0; c < p.groups; ++c)

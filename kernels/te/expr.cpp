@@ -3,7 +3,9 @@
 #include <atomic>
 #include <cmath>
 
+#include "codegen/intrinsics/lane_types.h"
 #include "codegen/tir/expr.h"
+#include "kernels/te/expr_to_tir.h"
 
 namespace aipu::te {
 
@@ -59,22 +61,7 @@ std::optional<int64_t> fold_arithmetic(BinaryOp op, int64_t a, int64_t b) {
 
 template <typename T>
 std::optional<bool> fold_comparison(BinaryOp op, T a, T b) {
-  switch (op) {
-    case BinaryOp::kEq:
-      return a == b;
-    case BinaryOp::kNe:
-      return a != b;
-    case BinaryOp::kLt:
-      return a < b;
-    case BinaryOp::kLe:
-      return a <= b;
-    case BinaryOp::kGt:
-      return a > b;
-    case BinaryOp::kGe:
-      return a >= b;
-    default:
-      return std::nullopt;
-  }
+  return is_comparison(op) ? std::optional(tir::lane_compare(tir_op(op), a, b)) : std::nullopt;
 }
 
 Expr fold_ints(BinaryOp op, Type type, int64_t a, int64_t b) {

@@ -37,6 +37,8 @@ from sharing import own_share
 from transpose import turned_over
 
 NR = NV * VL
+# Vectors of queries that there are tiles for, ascending.
+WIDTHS = [LAST, NV] if LAST < NV else [NV]
 # Of scratch, and of the keys and values that are multiplied.
 OWN = "lsram" if POOL > 0 else "global"
 
@@ -357,17 +359,6 @@ def score_tiles(width, keys_of_block, row, stride, count, turned, depth, score):
                 m = m + KEY_HEIGHTS[h]
 
 
-def score_block(vectors, keys_of_block, row, stride, count, turned, depth, score):
-    """The scores of a block of keys, of NV vectors of queries or LAST."""
-    if LAST < NV:
-        if vectors <= LAST:
-            score_tiles(LAST, keys_of_block, row, stride, count, turned, depth, score)
-        else:
-            score_tiles(NV, keys_of_block, row, stride, count, turned, depth, score)
-    else:
-        score_tiles(NV, keys_of_block, row, stride, count, turned, depth, score)
-
-
 def value_tiles(width, values_of_block, row, channels, weights, count, correction, result):
     tiles = S.max(S.ceildiv(channels, CHANNEL_HEIGHTS[0]), 1)
     m = S.i32(0)
@@ -382,15 +373,11 @@ def value_tiles(width, values_of_block, row, channels, weights, count, correctio
                 m = m + CHANNEL_HEIGHTS[h]
 
 
-def value_block(vectors, values_of_block, row, channels, weights, count, correction, result):
-    """Adds the values of a block of keys to the results."""
-    if LAST < NV:
-        if vectors <= LAST:
-            value_tiles(LAST, values_of_block, row, channels, weights, count, correction, result)
-        else:
-            value_tiles(NV, values_of_block, row, channels, weights, count, correction, result)
-    else:
-        value_tiles(NV, values_of_block, row, channels, weights, count, correction, result)
+def is_width(w, vectors):
+    """Whether WIDTHS[w] is the least of them that so many vectors of queries fit."""
+    if len(WIDTHS) == 1:
+        return True
+    return vectors <= LAST if w == 0 else vectors > LAST
 
 
 @S.prim_func
@@ -490,17 +477,12 @@ def attention(
                 if packed != 0:
                     value_row = packed_stride(results.channels)
                     values_there = packed_values + k * value_row
-            score_block(
-                vectors, keys_there, key_row, key_row if KEY_UNIT else key_step, count, turned, operands.depth, score
-            )
+            key_stride = key_row if KEY_UNIT else key_step
             mask_of_block = mask_of_rows + k * operands.mask.step
-            if LAST < NV:
-                if vectors <= LAST:
-                    exponentials(LAST, score, count, mask_of_block, operands.mask.step, turned_mask, fill, state)
-                else:
-                    exponentials(NV, score, count, mask_of_block, operands.mask.step, turned_mask, fill, state)
-            else:
-                exponentials(NV, score, count, mask_of_block, operands.mask.step, turned_mask, fill, state)
+            for w in S.unroll(len(WIDTHS)):
+                if is_width(w, vectors):
+                    score_tiles(WIDTHS[w], keys_there, key_row, key_stride, count, turned, operands.depth, score)
+                    exponentials(WIDTHS[w], score, count, mask_of_block, operands.mask.step, turned_mask, fill, state)
             if POOL > 0:
                 S.wait_events(events[1])
                 if b + 1 < blocks:
@@ -508,7 +490,11 @@ def attention(
                     if b + 1 < rest:
                         coming = coming + 1
                     fetch_keys(events[0], block_of_keys, keys_of_head, k + count, coming, operands)
-            value_block(vectors, values_there, value_row, results.channels, score, count, state + 2 * NR, result)
+            for w in S.unroll(len(WIDTHS)):
+                if is_width(w, vectors):
+                    value_tiles(
+                        WIDTHS[w], values_there, value_row, results.channels, score, count, state + 2 * NR, result
+                    )
             k = k + count
         if operands.keys == 0:
             # The results are sums of nothing, 0.

@@ -340,23 +340,11 @@ Status Checker::check_views() {
       result = std::max(result, tables_.expression_stage[tensor.view_offset()]);
     return result;
   };
-  const auto loops = items(model_.batch_loops());
-  const auto is_in_loop = [&](const fb::Tensor& tensor) {
-    uint32_t at = 0, end = loops.size();  // those in front of `at` are over before the tensor is used
-    while (at < end) {
-      const uint32_t middle = at + (end - at) / 2;
-      if (loops[middle]->last() < tensor.first_use())
-        at = middle + 1;
-      else
-        end = middle;
-    }
-    return at < loops.size() && loops[at]->first() <= tensor.first_use() && tensor.last_use() <= loops[at]->last();
-  };
   std::vector<uint32_t> own(tensor_count_);
   for (uint32_t i = 0; i < tensor_count_; ++i) {
     own[i] = own_stage(*tensors[i]);
     // What a batch loop keeps to itself gets its memory with the loop, for the samples at hand.
-    if (tensors[i]->kind() == fb::TensorKind::kArena && is_in_loop(*tensors[i]))
+    if (tensors[i]->kind() == fb::TensorKind::kArena && loop_around(*tensors[i]) != kNone)
       own[i] = std::max(own[i], stage_of_sequence(tensors[i]->first_use()));
   }
   for (uint32_t i = 0; i < tensor_count_; ++i) {

@@ -343,6 +343,21 @@ Status Checker::schedule() {
   return {};
 }
 
+uint32_t Checker::loop_around(const fb::Tensor& tensor) const {
+  const auto loops = items(model_.batch_loops());
+  uint32_t at = 0, end = loops.size();  // those in front of `at` are over before the tensor is used
+  while (at < end) {
+    const uint32_t middle = at + (end - at) / 2;
+    if (loops[middle]->last() < tensor.first_use())
+      at = middle + 1;
+    else
+      end = middle;
+  }
+  const bool is_around =
+      at < loops.size() && loops[at]->first() <= tensor.first_use() && tensor.last_use() <= loops[at]->last();
+  return is_around ? at : kNone;
+}
+
 // That samples are independent cannot be seen here; that nothing outside of the tensors is touched is checked when the
 // shapes are bound.
 Status Checker::check_batch_loops() {
@@ -381,12 +396,7 @@ Status Checker::check_batch_loops() {
   for (uint32_t t = 0; t < tensor_count_ && loops.size() > 0; ++t) {
     const fb::Tensor& root = *tensors[tables_.tensor_root[t]];
     if (root.kind() != fb::TensorKind::kArena) continue;
-    const auto loop =
-        std::partition_point(tables_.batch_loops.begin(), tables_.batch_loops.end(),
-                             [&](const auto& candidate) { return order[candidate.last].sequence < root.first_use(); });
-    if (loop != tables_.batch_loops.end() && root.first_use() >= order[loop->first].sequence &&
-        root.last_use() <= order[loop->last].sequence)
-      tables_.loop_of_tensor[t] = static_cast<uint32_t>(loop - tables_.batch_loops.begin());
+    tables_.loop_of_tensor[t] = loop_around(root);
   }
   return {};
 }

@@ -70,6 +70,9 @@ class Checker {
   Status schedule();
   int64_t bytes_of_tables() const;
   Status check_batch_loops();
+  // The batch loop of the model that has all uses of a tensor, or kNone; what it says before check_batch_loops() counts
+  // only if that accepts the loops.
+  uint32_t loop_around(const fb::Tensor& tensor) const;
 
   Status check_waits(const CommandPlace& place, uint32_t first, uint32_t count);
   Status refused(const CommandPlace& place, const char* what, uint32_t tensor = kNone) const;
