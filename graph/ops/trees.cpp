@@ -1,5 +1,5 @@
-// Ensembles of decision trees, look-ups of keys, counts of n-grams, probabilities of pairs: what the importers of
-// classical models need kernels for.
+// Ensembles of decision trees, look-ups of keys, counts of n-grams, probabilities of pairs, radial kernels: what the
+// importers of classical models need kernels for.
 #include "graph/ops/op_list.h"
 
 namespace aipu::graph {
@@ -113,6 +113,27 @@ OpDef couple_pairs_op() {
   return def;
 }
 
+// aipu::RadialKernel(x, vectors): exp(-gamma * |x[n] - v|^2) of each row of x [N, C] with each column v of vectors
+// [C, count].
+Status infer_radial_kernel(InferContext& ctx) {
+  AIPU_RETURN_IF_ERROR(expect_rank(ctx, 0, 2));
+  AIPU_RETURN_IF_ERROR(expect_rank(ctx, 1, 2));
+  AIPU_RETURN_IF_ERROR(expect_equal(ctx.input(0).shape[1], ctx.input(1).shape[0], "the number of features"));
+  set_output(ctx, 0, DType::kF32, {ctx.input(0).shape[0], ctx.input(1).shape[1]});
+  return {};
+}
+
+OpDef radial_kernel_op() {
+  OpDef def;
+  def.name = "aipu::RadialKernel";
+  def.inputs = {operand("x", "f"), operand("vectors", "f")};
+  def.outputs = {operand("y", "f")};
+  def.attributes = {attr::required("gamma", AttributeKind::kFloat)};
+  def.infer = infer_radial_kernel;
+  def.axes = row_axes;
+  return def;
+}
+
 // aipu::CountGrams(x, grams, columns): how often each of the grams (int64[count, n], rows in ascending order, all
 // different) occurs in each row of x: n elements that follow each other, or stand 2, 3, ... `skips` + 1 apart. The
 // counts of gram i go to column columns[i] of `size`.
@@ -140,6 +161,8 @@ OpDef count_grams_op() {
 
 }  // namespace
 
-std::vector<OpDef> trees_ops() { return {tree_ensemble_op(), find_key_op(), couple_pairs_op(), count_grams_op()}; }
+std::vector<OpDef> trees_ops() {
+  return {tree_ensemble_op(), find_key_op(), couple_pairs_op(), radial_kernel_op(), count_grams_op()};
+}
 
 }  // namespace aipu::graph

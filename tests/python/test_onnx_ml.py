@@ -268,6 +268,20 @@ def test_svm_regressor(tmp_path, random, family):
     family.check(tmp_path)
 
 
+@pytest.mark.parametrize("rows", [1, 4, 11])
+def test_svm_radial_kernels_of_many_vectors(tmp_path, random, family, rows):
+    """More vectors than a panel, rows and vectors that are left over; a row that is a vector is 1 to the last digit."""
+    x, v = random.standard_normal((rows, 7)).astype(F32) + 100, random.standard_normal((523, 7)).astype(F32) + 100
+    x[0] = v[522]
+    k = np.exp(-0.25 * ((x[:, None].astype(np.float64) - v) ** 2).sum(-1))
+    parameters = {"kernel_type": "RBF", "kernel_params": [0.25, 0.0, 0.0], "rho": [0.0], "n_supports": 523}
+    parameters["support_vectors"] = v.ravel().tolist()
+    for a in (random.standard_normal(523).astype(F32), np.eye(523, dtype=F32)[522]):
+        y = (k @ a).astype(F32)[:, None]
+        family.add("SVMRegressor", [x], y, tolerance=2e-6, coefficients=a.tolist(), **parameters)
+    family.check(tmp_path)
+
+
 def test_svm_classifier(tmp_path, random, family):
     """Votes of all pairs; probabilities of two classes are those of their only pair."""
     x = random.standard_normal((9, 3)).astype(F32)
