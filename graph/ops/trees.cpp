@@ -1,5 +1,5 @@
-// Ensembles of decision trees, look-ups of keys, counts of n-grams, probabilities of pairs, radial kernels: what the
-// importers of classical models need kernels for.
+// Ensembles of decision trees, look-ups of keys, counts of n-grams, probabilities of pairs, radial kernels, norms of short
+// rows: what the importers of classical models need kernels for.
 #include "graph/ops/op_list.h"
 
 namespace aipu::graph {
@@ -134,6 +134,37 @@ OpDef radial_kernel_op() {
   return def;
 }
 
+// aipu::DivideByNorm(x): the rows along the last axis, of a constant extent, over their norm; those of norm 0 as they
+// are.
+Status infer_divide_by_norm(InferContext& ctx) {
+  AIPU_RETURN_IF_ERROR(expect_rank_at_least(ctx, 0, 1));
+  if (ctx.input(0).shape.back().constant_or(0) < 1) return invalid_model("has rows of unknown extent, or empty ones");
+  set_output(ctx, 0, ctx.input(0).dtype, ctx.input(0).shape);
+  return {};
+}
+
+Status verify_divide_by_norm(const Graph&, const Node& node) {
+  return expect_choice(node, "norm", {"l1", "l2", "max"});
+}
+
+AxisMap leading_axes(const Graph& graph, const Node& node) {
+  AxisMapBuilder map(graph, node);
+  for (size_t k = 0; k + 1 < map.output_rank(0); ++k) map.link(0, k, 0, k).apart(0, k);
+  return map.take();
+}
+
+OpDef divide_by_norm_op() {
+  OpDef def;
+  def.name = "aipu::DivideByNorm";
+  def.inputs = {operand("x", "f")};
+  def.outputs = {operand("y", "f")};
+  def.attributes = {attr::required("norm", AttributeKind::kString)};
+  def.infer = infer_divide_by_norm;
+  def.verify = verify_divide_by_norm;
+  def.axes = leading_axes;
+  return def;
+}
+
 // aipu::CountGrams(x, grams, columns): how often each of the grams (int64[count, n], rows in ascending order, all
 // different) occurs in each row of x: n elements that follow each other, or stand 2, 3, ... `skips` + 1 apart. The
 // counts of gram i go to column columns[i] of `size`.
@@ -162,7 +193,8 @@ OpDef count_grams_op() {
 }  // namespace
 
 std::vector<OpDef> trees_ops() {
-  return {tree_ensemble_op(), find_key_op(), couple_pairs_op(), radial_kernel_op(), count_grams_op()};
+  return {tree_ensemble_op(), find_key_op(),       couple_pairs_op(),
+          radial_kernel_op(), divide_by_norm_op(), count_grams_op()};
 }
 
 }  // namespace aipu::graph
