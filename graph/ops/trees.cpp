@@ -1,5 +1,5 @@
-// Ensembles of decision trees, look-ups of keys, counts of n-grams, probabilities of pairs, radial kernels, norms of short
-// rows: what the importers of classical models need kernels for.
+// Ensembles of decision trees, look-ups of keys, counts of n-grams, probabilities of pairs, radial kernels, norms of
+// short rows: what the importers of classical models need kernels for.
 #include "graph/ops/op_list.h"
 
 namespace aipu::graph {
