@@ -273,6 +273,20 @@ def test_norms_of_many_rows(tmp_path, random, family, columns):
     family.check(tmp_path)
 
 
+def test_short_rows_do_not_depend_on_the_others(tmp_path, random):
+    nodes = [node("Softmax", ["x"], ["s"], axis=1), node("LogSoftmax", ["x"], ["log"], axis=1)]
+    nodes.append(node("Normalizer", ["x"], ["n"], "ai.onnx.ml", norm="L1"))
+    write_model(
+        "m.onnx", nodes, [("x", "float32", ["N", 3])], [(name, "float32", ["N", 3]) for name in ("s", "log", "n")]
+    )
+    model = aipu.load(aipu.build("m.onnx")["output"])
+    x = random.standard_normal((48, 3)).astype(F32)
+    together = model.run({"x": x})
+    for first, last in ((0, 1), (1, 4), (4, 15), (15, 48)):
+        for name, part in model.run({"x": x[first:last]}).items():
+            np.testing.assert_array_equal(part, together[name][first:last])
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
 @pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
 def test_places_of_extrema_in_short_rows(tmp_path, random, op, dtype):
