@@ -171,15 +171,22 @@ class Gpu:
             raise TVMError(f"{name}: {(text.value or b'error').decode()} ({error})")
 
 
-class Copy:
+class Memory:
+    """Memory of the device, given back with the object."""
+
+    def __init__(self, device: Gpu, size: int) -> None:
+        device.enter()
+        self.address, self.size = device.allocate(size), size
+        self._end = weakref.finalize(self, device.free, self.address)
+        self._end.atexit = False  # the driver may be gone then
+
+
+class Copy(Memory):
     """Memory of the device for the bytes of an array, and which of the two has the values."""
 
     def __init__(self, device: Gpu, array: np.ndarray) -> None:
+        super().__init__(device, array.nbytes)
         self._gpu, self._array = device, array
-        device.enter()
-        self.address = device.allocate(array.nbytes)
-        self._end = weakref.finalize(self, device.free, self.address)
-        self._end.atexit = False  # the driver may be gone then
         self._is_current, self._is_ahead = False, False
 
     def fill(self) -> None:

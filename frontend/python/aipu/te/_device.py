@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from .. import _native, tir
@@ -91,6 +92,8 @@ class DevicePiece:
         self._written = sorted({a for k in launches for a, w in zip(k.arguments, k.written) if w})
         self._emulated: Dict[str, Any] = {}
         self._functions: Dict[str, Any] = {}
+        self._workspaces: Dict[int, Any] = {}
+        self._lock = threading.Lock()
         self._folder: Any = None
         self._ptx: Any = None
         if _cuda.emulated():
@@ -107,7 +110,7 @@ class DevicePiece:
             self._walk(self.kernel.steps, env, lambda launch, grid: self._emulate(launch, grid, values, env))
             return
         copies = copies or {}
-        with self._in_memory(values, copies) as memory:
+        with self._lock, self._in_memory(values, copies) as memory:
             gpu = _cuda.required()
             for launch in self._launches(values, env, memory):
                 gpu.launch(*launch)
@@ -127,7 +130,7 @@ class DevicePiece:
         self, values: List[Tuple[Any, str]], env: Any, number: int, repeat: int, min_repeat_ms: int
     ) -> List[float]:
         """The device's time per run of all launches, ``repeat`` times over ``number`` runs: without copies."""
-        with self._in_memory(values, {}) as memory:
+        with self._lock, self._in_memory(values, {}) as memory:
             gpu = _cuda.required()
             launches = self._launches(values, env, memory)
 
@@ -158,14 +161,20 @@ class DevicePiece:
             for i, (value, kind) in enumerate(values):
                 if i in copies:
                     copies[i].fill()
-                elif kind == "":
+                elif kind == "" and i < self._first_workspace:
                     own[i] = gpu.allocate(value.nbytes)
-                    if i < self._first_workspace:
-                        gpu.upload(value, own[i])
-            yield {**own, **{i: copy.address for i, copy in copies.items()}}
+                    gpu.upload(value, own[i])
+            kept = {i: self._workspace(gpu, i, values[i][0].nbytes) for i in range(self._first_workspace, len(values))}
+            yield {**own, **kept, **{i: copy.address for i, copy in copies.items()}}
         finally:
             for address in own.values():
                 gpu.free(address)
+
+    def _workspace(self, gpu: Any, i: int, size: int) -> Any:
+        """Memory that calls have one after the other."""
+        if i not in self._workspaces or self._workspaces[i].size < size:
+            self._workspaces[i] = _cuda.Memory(gpu, size)
+        return self._workspaces[i].address
 
     def _launches(self, values: List[Tuple[Any, str]], env: Any, memory: Dict[int, Any]) -> List[Tuple[Any, ...]]:
         """What the driver is given, launch by launch."""
