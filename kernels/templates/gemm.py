@@ -213,6 +213,9 @@ LEFT_OVER = VL - 1
 # Of a panel; see where they do.
 FEWEST_TILES_THAT_FETCH = 4
 
+# Tiles that TECs share out may leave one of so many idle.
+MOST_IDLE = 16
+
 # A step of a product: one row of a panel, or with PAIRS two of them.
 
 
@@ -345,12 +348,21 @@ def gemm(
     # Blocks of at most block_tiles tiles, more of them where that is what gives every TEC the same amount of work.
     per_block = S.max(S.ceildiv(8 * S.get_local_size(), S.max(product.batches * panels, 1)), 1)
     blocks = S.max(S.ceildiv(tiles, block_tiles), S.min(per_block, tiles))
-    first, last = own_share(product.batches * blocks * panels)
     # A wide right operand passes by once, and each TEC reads a part of it; otherwise the rows are walked in order. So
     # are rows that are read again for each panel more often than the right operand would be for their blocks.
     by_panel = (
         product.columns > product.rows and product.batches == 1 and product.rows <= S.max(blocks, 2) * (2 * NV * VL)
     )
+    # Of a right operand that is no larger than what is multiplied by it and what comes out, each TEC reads the whole,
+    # for rows of its own: what another one has written takes longer to come than what all read.
+    tecs = S.get_local_size()
+    tiles_each = S.ceildiv(tiles, tecs)
+    if by_panel and tecs > 1 and tiles_each * tecs * MOST_IDLE <= tiles * (MOST_IDLE + 1):
+        around = S.i64(product.rows) * (product.depth + product.columns)
+        if S.i64(product.depth) * product.columns <= around + around // 4:
+            by_panel = False
+            blocks = tecs
+    first, last = own_share(product.batches * blocks * panels)
     panel = first % S.max(panels, 1)
     block = (first // S.max(panels, 1)) % S.max(blocks, 1)
     if by_panel:

@@ -285,6 +285,39 @@ TEST(Kernels, DepthwiseConvolutionOfImagesLargerThanTheCaches) {
   expect_on_targets(path, inputs, *expected, 1e-4, 1e-4, false);
 }
 
+// Who computes what depends on the number of threads and of images (each has rows of its own, or a part of the runs
+// that a mean is cut into); results do not.
+TEST(Kernels, SqueezeAndExciteWhateverTheThreads) {
+  OnnxBuilder b("squeeze", 1);
+  constexpr int64_t kChannels = 250, kPixels = 14 * 14;
+  b.input("x", DType::kF32, {"N", int64_t{40}, int64_t{14}, int64_t{14}});
+  std::string y = b.relu(b.conv("x", 40, kChannels, {.kernel = {1, 1}}));
+  y = b.relu(b.conv(y, kChannels, kChannels, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}, .groups = kChannels}));
+  const std::string mean = b.op("GlobalAveragePool", {y});
+  y = b.op("Mul", {y, b.op("Sigmoid", {b.conv(mean, kChannels, kChannels, {.kernel = {1, 1}})})});
+  b.output(b.op("Add", {y, b.op("GlobalMaxPool", {y})}), "y", DType::kF32, {"", "", "", ""});
+  const std::string path = temporary_path("squeeze.onnx");
+  ASSERT_TRUE(b.save(path).ok());
+  std::mt19937 random(1);
+  const Tensor three = random_tensor(random, {3, 40, 14, 14});
+  const Tensor one = {{1, 40, 14, 14}, {three.data.begin(), three.data.begin() + 40 * kPixels}};
+  const auto expected = run_reference(path, {{"x", three}});
+  ASSERT_TRUE(expected.ok()) << expected.status().message();
+  expect_on_targets(path, {{"x", three}}, *expected, 1e-4, 1e-4, true);
+  const auto all = run_road(path, {{"x", three}}, {.threads = 1});
+  ASSERT_TRUE(all.ok()) << all.status().message();
+  for (const int threads : {1, 2}) {
+    for (const Tensor& x : {one, three}) {
+      const auto found = run_road(path, {{"x", x}}, {.threads = threads});
+      ASSERT_TRUE(found.ok()) << found.status().message();
+      const std::vector<float>& data = found->at("y").data;
+      ASSERT_EQ(data.size(), static_cast<size_t>(x.shape[0] * kChannels * kPixels));
+      EXPECT_TRUE(std::equal(data.begin(), data.end(), all->at("y").data.begin()))
+          << threads << " threads, " << x.shape[0] << " images";
+    }
+  }
+}
+
 TEST(Kernels, Pooling) {
   check_against_dnnl("pool", 10, 1e-5, 1e-6, [](OnnxBuilder& b, std::mt19937& random) {
     const int64_t spatial = pick(random, 1, 3);
