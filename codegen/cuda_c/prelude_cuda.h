@@ -61,7 +61,8 @@ __device__ inline T ceildiv(T x, T y) {
 }
 template <class T>
 __device__ inline T sigmoid(T x) {
-  return T(1) / (T(1) + exp(-x));
+  const T e = exp(-__abs(x));  // does not overflow
+  return (x < T(0) ? e : T(1)) / (T(1) + e);
 }
 template <class T>
 __device__ inline T __maximum(T a, T b) {
@@ -72,8 +73,20 @@ __device__ inline T __minimum(T a, T b) {
   return a != a ? a : b != b ? b : min(a, b);
 }
 
-// Of half precision: computed in single precision.
+// Of half precision: computed in single precision. Each operation rounds: CUDA's own operators may become one
+// multiplication and addition that does not.
 #ifdef __CUDA_FP16_H__
+__device__ inline half operator+(half a, half b) { return __hadd_rn(a, b); }
+__device__ inline half operator-(half a, half b) { return __hsub_rn(a, b); }
+__device__ inline half operator*(half a, half b) { return __hmul_rn(a, b); }
+__device__ inline half operator/(half a, half b) { return half(float(a) / float(b)); }
+__device__ inline half operator-(half a) { return __hneg(a); }
+__device__ inline bool operator==(half a, half b) { return float(a) == float(b); }
+__device__ inline bool operator!=(half a, half b) { return float(a) != float(b); }
+__device__ inline bool operator<(half a, half b) { return float(a) < float(b); }
+__device__ inline bool operator<=(half a, half b) { return float(a) <= float(b); }
+__device__ inline bool operator>(half a, half b) { return float(a) > float(b); }
+__device__ inline bool operator>=(half a, half b) { return float(a) >= float(b); }
 #define AIPU_OF_HALF(f) \
   __device__ inline half f(half x) { return half(f(float(x))); }
 AIPU_OF_HALF(exp)
@@ -101,6 +114,7 @@ AIPU_OF_HALF(acosh)
 AIPU_OF_HALF(atanh)
 AIPU_OF_HALF(abs)
 AIPU_OF_HALF(rint)
+__device__ inline half sigmoid(half x) { return half(sigmoid<float>(float(x))); }
 __device__ inline half pow(half a, half b) { return half(pow(float(a), float(b))); }
 __device__ inline half __abs(half x) { return half(__abs(float(x))); }
 __device__ inline half fma(half a, half b, half c) { return half(fma(float(a), float(b), float(c))); }

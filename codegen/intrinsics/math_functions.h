@@ -83,12 +83,12 @@ static inline double aipu_math_trunc(double x) { return aipu_math_with_sign(aipu
 static inline float aipu_math_sqrt(float x) { return __builtin_sqrtf(x); }
 static inline double aipu_math_sqrt(double x) { return __builtin_sqrt(x); }
 static inline float aipu_math_rsqrt(float x) {
-  const float special = 1.0f / __builtin_sqrtf(x);
-  return x == 0.0f || x == -aipu_math_infinity_f() ? special : __builtin_sqrtf(1.0f / x);
+  const float special = 1.0f / __builtin_sqrtf(x);  // 1 / x of a subnormal number may overflow
+  return x < 1.17549435e-38f ? special : __builtin_sqrtf(1.0f / x);
 }
 static inline double aipu_math_rsqrt(double x) {
   const double special = 1.0 / __builtin_sqrt(x);
-  return x == 0.0 || x == -aipu_math_infinity() ? special : __builtin_sqrt(1.0 / x);
+  return x < 2.2250738585072014e-308 ? special : __builtin_sqrt(1.0 / x);
 }
 
 // ---- exponentials ----
@@ -317,10 +317,12 @@ static inline double aipu_math_pow(double x, double y) {
   const double sd = s * d;
   const double s_low = (((f - sd) - aipu_math_product_error(s, d, sd)) - s * d_low) / d;
   const double a = e * 0x1.62e42feep-1, b = 2.0 * s;
-  const double high = a + b;
-  const double b_part = high - a;
-  const double low = (((a - (high - b_part)) + (b - b_part)) + e * 0x1.a39ef35793c76p-33) +
-                     (2.0 * s_low + s * aipu_math_log_tail(s * s));
+  const double sum = a + b;
+  const double b_part = sum - a;
+  const double rest = (((a - (sum - b_part)) + (b - b_part)) + e * 0x1.a39ef35793c76p-33) +
+                      (2.0 * s_low + s * aipu_math_log_tail(s * s));
+  const double high = sum + rest;  // times y, what is left has to be small
+  const double low = rest - (high - sum);
   const double product = y * high;
   const bool moderate = aipu_math_fabs(product) < 800.0;
   const double correction = moderate ? aipu_math_product_error(y, high, product) + y * low : 0.0;
@@ -374,7 +376,8 @@ static inline double aipu_math_asinh(double x) {
 static inline double aipu_math_acosh(double x) {
   const double t = x - 1.0;
   const double small = aipu_math_log1p(t + aipu_math_sqrt(2.0 * t + t * t));
-  return x < 1e9 ? small : aipu_math_log(x) + 0x1.62e42fefa39efp-1;
+  const double any = x < 1e9 ? small : aipu_math_log(x) + 0x1.62e42fefa39efp-1;
+  return x < 1.0 ? aipu_math_nan() : any;
 }
 static inline double aipu_math_atanh(double x) {
   const double a = aipu_math_fabs(x);

@@ -5,6 +5,7 @@
 
 #include "codegen/cuda_c/cuda_text.h"
 #include "codegen/tir/interpreter.h"
+#include "codegen/tir/parameter_analysis.h"
 #include "codegen/tir/text.h"
 #include "frontend/python/array.h"
 #include "frontend/python/bind_schedule.h"
@@ -41,11 +42,13 @@ py::list step_list(const std::vector<te::DeviceStep>& steps) {
     }
     const auto& launch = std::get<te::DeviceLaunch>(step.what);
     const tir::PrimFunc& entry = launch.module.entry();
+    std::vector<bool> written = tir::written_parameters(launch.module);
+    written.resize(launch.arguments.size());
     py::list axes;
     for (size_t i = launch.arguments.size(); i < entry.params.size(); ++i) axes.append(entry.params[i]->name);
     list.append(py::make_tuple(entry.name, tir::print_module(launch.module),
                                checked(tir::cuda_text(entry.name, launch.module)), launch.arguments, axes,
-                               launch.extents));
+                               launch.extents, written));
   }
   return list;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/te/rules_gpu.h"
 #include "kernels/te/rules_reduction.h"
 #include "kernels/te/visit.h"
 
@@ -83,10 +84,6 @@ Status inline_producers(const Schedule& schedule) {
   return {};
 }
 
-IterVarPtr thread(const std::string& tag) {
-  return std::make_shared<IterVar>(IterVar{make_var(tag), std::nullopt, IterKind::kThreadIndex, tag});
-}
-
 // Deals a nest of data loops out to the threads, and makes vectors of the innermost one.
 Status spread(Stage& stage, const std::vector<IterVarPtr>& axes, Machine machine, const Knobs& knobs) {
   if (axes.empty()) return {};
@@ -97,8 +94,8 @@ Status spread(Stage& stage, const std::vector<IterVarPtr>& axes, Machine machine
   AIPU_ASSIGN_OR_RETURN(const IterVarPtr fused, stage.fuse_all(axes));
   if (machine == Machine::kGpu) {
     AIPU_ASSIGN_OR_RETURN(const auto parts, stage.split(fused, make_int(knobs.threads), nullptr));
-    AIPU_RETURN_IF_ERROR(stage.bind(parts.first, thread("blockIdx.x")));
-    return stage.bind(parts.second, thread("threadIdx.x"));
+    AIPU_RETURN_IF_ERROR(bind_to(stage, parts.first, "blockIdx.x"));
+    return bind_to(stage, parts.second, "threadIdx.x");
   }
   AIPU_ASSIGN_OR_RETURN(const auto parts, stage.split(fused, make_int(knobs.chunk), nullptr));
   AIPU_RETURN_IF_ERROR(stage.annotate(parts.first, IterKind::kParallelized));
@@ -130,7 +127,7 @@ Knobs default_knobs(Machine machine) {
     case Machine::kCompass:
       return {.lanes = 8, .chunk = 8 * 8, .sums = 16, .panels = 4, .blocks = 4};
     case Machine::kGpu:
-      return {.threads = 64};
+      return {.threads = 256};
   }
   return {};
 }
@@ -148,12 +145,11 @@ Result<SchedulePtr> schedule_by_rules(const std::vector<OperationPtr>& outputs, 
   for (const StagePtr& stage : std::vector<StagePtr>(schedule->stages)) {
     const Compute* compute = stage->op->compute();
     if (compute == nullptr || compute->reduce_axis.empty() || done.contains(stage.get())) continue;
-    if (machine == Machine::kGpu) {
-      AIPU_RETURN_IF_ERROR(spread(*stage, compute->axis, machine, knobs));
-      continue;
-    }
-    AIPU_ASSIGN_OR_RETURN(const auto more, schedule_reduction(*schedule, stage, machine, knobs));
+    AIPU_ASSIGN_OR_RETURN(const auto more, machine == Machine::kGpu
+                                               ? schedule_reduction_on_gpu(*schedule, stage, knobs)
+                                               : schedule_reduction(*schedule, stage, machine, knobs));
     done.insert(more.begin(), more.end());
+    if (more.empty()) AIPU_RETURN_IF_ERROR(spread(*stage, compute->axis, machine, knobs));
   }
   for (const StagePtr& stage : schedule->stages) {
     const Compute* compute = stage->op->compute();

@@ -4,40 +4,12 @@
 #include <span>
 
 #include "kernels/te/arith/analyzer.h"
+#include "kernels/te/rules_analysis.h"
 #include "kernels/te/visit.h"
 
 namespace aipu::te {
 
 namespace {
-
-using Bodies = std::map<const Stage*, std::vector<Expr>>;
-
-void for_each_read(const std::vector<Expr>& bodies, const std::function<void(const Read&)>& visit) {
-  for (const Expr& body : bodies) {
-    walk(body, [&](const Expr& e) {
-      if (const Read* read = e->as<Read>()) visit(*read);
-    });
-  }
-}
-
-// Whether the element moves by one in memory when the axis moves by one.
-bool is_consecutive(const Read& read, const IterVar& axis) {
-  if (read.indices.empty()) return false;
-  for (size_t d = 0; d + 1 < read.indices.size(); ++d) {
-    if (uses(read.indices[d], axis.var.get())) return false;
-  }
-  const Expr& last = read.indices.back();
-  if (!uses(last, axis.var.get())) return false;
-  const Expr next = substitute(last, {{axis.var.get(), add(axis.var, make_int(1, axis.var->type))}});
-  return Analyzer().prove_equal(sub(next, last), make_int(1, last->type));
-}
-
-bool read_uses(const Read& read, const IterVar& axis) {
-  return std::any_of(read.indices.begin(), read.indices.end(),
-                     [&](const Expr& index) { return uses(index, axis.var.get()); });
-}
-
-std::optional<int64_t> extent_of(const IterVarPtr& axis) { return as_int(axis->dom->extent); }
 
 // The most of `wanted`, half of it, ... down to 2 that divides an extent; 1 where it is not known.
 int64_t lanes_for(const IterVarPtr& axis, int64_t wanted) {
@@ -80,21 +52,6 @@ Status vectorize(Stage& stage, const std::vector<IterVarPtr>& axes, int64_t lane
     break;
   }
   return stage.annotate(parts.second, IterKind::kVectorized);
-}
-
-// The reduction axis whose elements are consecutive where no data axis has such; null: another way is better.
-IterVarPtr consecutive_reduction(const Compute& compute, const std::vector<Expr>& bodies) {
-  IterVarPtr found;
-  bool data = false;
-  for_each_read(bodies, [&](const Read& read) {
-    for (const IterVarPtr& axis : compute.reduce_axis) {
-      if (is_consecutive(read, *axis)) found = axis;
-    }
-    const bool reduced = std::any_of(compute.reduce_axis.begin(), compute.reduce_axis.end(),
-                                     [&](const IterVarPtr& axis) { return read_uses(read, *axis); });
-    data = data || (reduced && !compute.axis.empty() && is_consecutive(read, *compute.axis.back()));
-  });
-  return data ? nullptr : found;
 }
 
 // Makes the reduction over an axis one over its first `factor` elements, of which a new stage makes the sums with all
@@ -153,12 +110,6 @@ Result<std::vector<StagePtr>> sum_by_vectors(Schedule& schedule, const StagePtr&
   return stages;
 }
 
-// A stage that holds the sums of a tile in registers while it goes over the reduction axes, and one that has the tiles
-// written to where they belong.
-struct Tiles {
-  StagePtr sums, result;
-};
-
 struct TileSize {
   int64_t lanes = 1, vectors = 1, rows = 1;
 };
@@ -200,38 +151,6 @@ size_t row_axis(const Compute& compute, const std::vector<Expr>& bodies) {
     if (stays && extent_of(compute.axis[d]) != 1) return d;
   }
   return compute.axis.size();
-}
-
-// The only stage that reads the sums, element by element, and is an output.
-StagePtr elementwise_reader(const Schedule& schedule, const StagePtr& stage, const Bodies& bodies) {
-  StagePtr reader;
-  for (const StagePtr& other : schedule.stages) {
-    const auto body = bodies.find(other.get());
-    if (body == bodies.end()) continue;
-    bool reads = false, own = other->op->compute()->reduce_axis.empty();
-    for_each_read(body->second, [&](const Read& read) {
-      if (read.op != stage->op) return;
-      const auto& axis = other->op->compute()->axis;
-      reads = true;
-      own = own && axis.size() == read.indices.size();
-      for (size_t d = 0; own && d < axis.size(); ++d) own = read.indices[d] == axis[d]->var;
-    });
-    if (!reads) continue;
-    if (!own || reader || !other->is_output || other->op->output_count() != 1) return nullptr;
-    reader = other;
-  }
-  return reader;
-}
-
-Result<Tiles> tiles_of(Schedule& schedule, const StagePtr& stage, const Bodies& bodies) {
-  if (!stage->is_output) {
-    if (const StagePtr reader = elementwise_reader(schedule, stage, bodies)) {
-      stage->scope = "local";
-      return Tiles{stage, reader};
-    }
-  }
-  AIPU_ASSIGN_OR_RETURN(const std::vector<Tensor> made, schedule.cache_write({{stage->op, 0}}, "local"));
-  return Tiles{schedule.find(made.front().op.get()), stage};
 }
 
 // A compute without reductions that is no output and has one reader.

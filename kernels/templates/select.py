@@ -38,15 +38,23 @@ def place_of_extremum(p, extent, inner):
 
 
 @S.prim_func
-def arg_extremum(x: S.ptr(X, "global"), out: S.ptr("i64", "global"), outer: S.i32, extent: S.i32, inner: S.i32):
+def arg_extremum(
+    x: S.ptr(X, "global"),
+    labels: S.ptr("i64", "global"),
+    out: S.ptr("i64", "global"),
+    outer: S.i32,
+    extent: S.i32,
+    inner: S.i32,
+):
     """The index of the largest (smallest) element, of a NaN if there is one; the first of equals, or the last
-    with LAST.
+    with LAST. LABELED: what `labels` has there.
     """
     units = outer * inner
     first, last = own_share(units)
     for unit in range(first, last):
         p = x + ((unit // inner) * extent * inner + unit % inner)
-        out[unit] = S.i64(place_of_extremum(p, extent, inner))
+        at = place_of_extremum(p, extent, inner)
+        out[unit] = labels[at] if LABELED else S.i64(at)
 
 
 @S.prim_func

@@ -170,6 +170,52 @@ TEST(Kernels, ConvolutionsOfLargeDilations) {
   }
 }
 
+// Groups that are parts of a vector, a vector, and no whole number of them: channels that end within a vector, rows of
+// one tile and of several, padding on one side, strides, dilations, epilogues that read, extents known at run time.
+TEST(Kernels, ConvolutionsInGroups) {
+  struct Layer {
+    int64_t in, out, groups, kernel, stride, dilation, height, width;
+    std::vector<int64_t> pads;
+    bool known = true;
+  };
+  const Layer layers[] = {
+      {32, 32, 8, 3, 1, 1, 4, 30, {1, 1, 1, 1}},  {20, 20, 5, 3, 2, 1, 5, 11, {0, 1, 1, 0}},
+      {56, 56, 7, 3, 1, 1, 4, 9, {1, 1, 1, 1}},   {24, 24, 12, 5, 1, 1, 3, 10, {2, 2, 2, 2}},
+      {40, 40, 10, 3, 1, 3, 8, 17, {3, 3, 3, 3}}, {32, 64, 2, 3, 1, 1, 3, 13, {1, 1, 1, 1}},
+      {24, 36, 3, 3, 2, 1, 7, 31, {1, 0, 1, 2}},  {16, 16, 4, 3, 1, 1, 1, 1, {1, 1, 1, 1}},
+      {64, 64, 8, 3, 1, 1, 3, 2, {1, 1, 1, 1}},   {48, 48, 12, 3, 2, 1, 6, 29, {1, 1, 1, 1}, false}};
+  OnnxBuilder b("groups", 5);
+  std::mt19937 random(23);
+  std::map<std::string, Tensor> inputs;
+  for (size_t i = 0; i < std::size(layers); ++i) {
+    const Layer& l = layers[i];
+    const std::string number = std::to_string(i);
+    const auto input = [&](const std::string& name, const std::vector<int64_t>& shape) {
+      inputs[name] = random_tensor(random, shape);
+      return b.input(name, DType::kF32, l.known ? extents_of(shape) : Extents{"N", shape[1], name + "h", name + "w"});
+    };
+    std::string y = b.conv(input("x" + number, {2, l.in, l.height, l.width}), l.in, l.out,
+                           {.kernel = {l.kernel, l.kernel},
+                            .strides = {l.stride, l.stride},
+                            .pads = l.pads,
+                            .dilations = {l.dilation, l.dilation},
+                            .groups = l.groups,
+                            .bias = i % 2 == 0});
+    if (i % 4 == 0) y = b.op("Add", {y, input("r" + number, {2, l.out, l.height, l.width})});
+    y = i % 3 == 0 ? b.op("Mul", {y, b.op("Sigmoid", {y})}) : b.relu(y);
+    b.output(y, "y" + number, DType::kF32, {"", "", "", ""});
+  }
+  const std::string path = temporary_path("groups.onnx");
+  ASSERT_TRUE(b.save(path).ok());
+  const auto expected = run_reference(path, inputs);
+  ASSERT_TRUE(expected.ok()) << expected.status().message();
+  std::vector<std::string> hosts;
+  for (const std::string& target : runnable_targets()) {
+    if (target.starts_with("host")) hosts.push_back(target);
+  }
+  expect_everywhere(b, {"groups", inputs, *expected, 1e-4}, hosts);
+}
+
 // Extents known only at run time: images narrower than a tile, than the kernel, and wide ones, through one converted
 // model per batch and width.
 TEST(Kernels, ConvolutionsOfSymbolicExtents) {

@@ -212,6 +212,23 @@ def test_element_types(dtype):
     np.testing.assert_array_equal(c, np.maximum(a, b) + a)
 
 
+def test_each_operation_on_halves_rounds():
+    x, y = te.placeholder((4096,), "float16", name="x"), te.placeholder((4096,), "float16", name="y")
+    z = te.compute(x.shape, lambda i: x[i] * y[i] + x[i], name="z")
+    w = te.compute(x.shape, lambda i: te.sigmoid(x[i]), name="w")
+    s = topi.generic.schedule([z, w], "cuda")
+    made = build(s, [x, y, z, w])
+    source = made.imported_modules[0].get_source()
+    assert "__hmul_rn" in source and source.index("__CUDA_NO_HALF_OPERATORS__") < source.index("cuda_fp16.h")
+    rng = np.random.default_rng(2)
+    a, b = (rng.uniform(-16, 16, 4096).astype("float16") for _ in "ab")
+    c, d = np.zeros_like(a), np.zeros_like(a)
+    made(a, b, c, d)
+    np.testing.assert_array_equal(c, a * b + a)
+    exact = 1 / (1 + np.exp(-a.astype("float64")))
+    assert np.all(np.abs(d - exact) <= np.spacing(d) * 0.51)
+
+
 def test_what_is_not_there_is_said():
     s, args = vector_add(64)
     made = tvm.build(s, args, "cuda")
@@ -273,7 +290,7 @@ int nvrtcGetProgramLog(void* p, char* t) { return strcpy(t, "oops"), 0; }
 int nvrtcGetPTXSize(void* p, size_t* n) { return *n = 4, 0; }
 int nvrtcGetPTX(void* p, char* t) { return strcpy(t, "ptx"), 0; }
 int nvrtcDestroyProgram(void** p) { return 0; }
-static int live;
+static int live, to_device, to_host;
 int cuInit(unsigned f) { return 0; }
 int cuDeviceGetCount(int* n) { return *n = 1, 0; }
 int cuDeviceGet(int* d, int i) { return *d = i, 0; }
@@ -286,23 +303,32 @@ int cuModuleGetFunction(void** f, void* m, const char* n) {
 }
 int cuMemAlloc_v2(address* a, size_t n) { return ++live, *a = (address)malloc(n), 0; }
 int cuMemFree_v2(address a) { return --live, free((void*)a), 0; }
-int cuMemcpyHtoD_v2(address a, const void* h, size_t n) { return memcpy((void*)a, h, n), 0; }
-int cuMemcpyDtoH_v2(void* h, address a, size_t n) { return memcpy(h, (void*)a, n), 0; }
+int cuMemcpyHtoD_v2(address a, const void* h, size_t n) { return ++to_device, memcpy((void*)a, h, n), 0; }
+int cuMemcpyDtoH_v2(void* h, address a, size_t n) { return ++to_host, memcpy(h, (void*)a, n), 0; }
 int cuCtxSynchronize(void) { return 0; }
+static int launches;
+int cuEventCreate(void** e, unsigned f) { return ++live, *e = malloc(sizeof(int)), 0; }
+int cuEventRecord(void* e, void* stream) { return *(int*)e = launches, 0; }
+int cuEventSynchronize(void* e) { return 0; }
+int cuEventElapsedTime(float* ms, void* a, void* b) { return *ms = *(int*)b - *(int*)a, 0; }  // one per launch
+int cuEventDestroy_v2(void* e) { return --live, free(e), 0; }
 int cuGetErrorString(int e, const char** t) { return *t = "failed", 0; }
 int fake_live(void) { return live; }
+int fake_to_device(void) { return to_device; }
+int fake_to_host(void) { return to_host; }
 int cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned s,
                    void* stream, void** args, void* extra) {
   float *a = *(float**)args[0], *b = *(float**)args[1], *c = *(float**)args[2];
   const int n = *(int*)args[3];
   if (gy != 1 || gz != 1 || by != 1 || bz != 1 || bx != 64 || gx != (unsigned)(n + 63) / 64 || s != 0) return 1;
   for (int i = 0; i < n; ++i) c[i] = a[i] + b[i];
+  ++launches;
   return 0;
 }
 """
 
 
-def test_a_device_is_driven(tmp_path):
+def run_on_fake_device(tmp_path, text):
     source = tmp_path / "fake.c"
     source.write_text(_FAKE)
     for name in ("libcuda.so.1", "libnvrtc.so"):
@@ -316,18 +342,68 @@ def test_a_device_is_driven(tmp_path):
         from aipu import te
         s, args = vector_add(te.var("n"))
         fadd = tvm.build(s, args, "cuda")
+        fake = ctypes.CDLL("libcuda.so.1")
+    """) + textwrap.dedent(text)
+    environment = {k: v for k, v in os.environ.items() if k != "AIPU_CUDA"}
+    for name, folder in (("LD_LIBRARY_PATH", str(tmp_path)), ("PYTHONPATH", os.path.dirname(__file__))):
+        environment[name] = os.pathsep.join(filter(None, [folder, environment.get(name)]))
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+
+
+def test_a_device_is_driven(tmp_path):
+    run_on_fake_device(
+        tmp_path,
+        """
         assert tvm.cuda(0).exist and not tvm.cuda(1).exist
         for n in (1000, 64):
             a, b, c = np.arange(n, dtype="float32"), np.ones(n, "float32"), np.zeros(n, "float32")
             a.flags.writeable = False
             fadd(a, b, c)
             assert (c == a + 1).all()
-        assert ctypes.CDLL("libcuda.so.1").fake_live() == 0
-    """)
-    environment = {k: v for k, v in os.environ.items() if k != "AIPU_CUDA"}
-    for name, folder in (("LD_LIBRARY_PATH", str(tmp_path)), ("PYTHONPATH", os.path.dirname(__file__))):
-        environment[name] = os.pathsep.join(filter(None, [folder, environment.get(name)]))
-    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+        assert (fake.fake_live(), fake.fake_to_device(), fake.fake_to_host()) == (0, 6, 2)
+        """,
+    )
+
+
+def test_arrays_of_a_device_stay_there(tmp_path):
+    run_on_fake_device(
+        tmp_path,
+        """
+        def copies():  # since the last call
+            before = copies.before
+            copies.before = (fake.fake_to_device(), fake.fake_to_host())
+            return tuple(now - then for now, then in zip(copies.before, before))
+        copies.before = (0, 0)
+        n = 640
+        first = np.arange(n, dtype="float32")
+        a, b, c = (tvm.nd.array(v, tvm.cuda(0)) for v in (first, np.ones(n, "float32"), np.zeros(n, "float32")))
+        fadd(a, b, c)
+        assert copies() == (3, 0)
+        fadd(c, b, a)
+        assert copies() == (0, 0)
+        assert (a.numpy() == first + 2).all() and (a.numpy() == first + 2).all() and copies() == (0, 1)
+        b[:] = 5.0
+        fadd(c, b, a)
+        assert (a.numpy() == first + 6).all() and copies() == (1, 1)
+        out = np.zeros(n, "float32")
+        fadd(a, b, out)
+        assert (out == first + 11).all() and copies() == (1, 1)
+        # What others see is the host's memory: calls copy it.
+        view = c._create_view((n // 2, 2))
+        assert (view.numpy().reshape(-1) == first + 1).all()
+        fadd(a, b, c)
+        assert (view.numpy().reshape(-1) == first + 11).all()
+        assert (tvm.nd.array(c).numpy() == c.copyto(tvm.cpu(0)).numpy()).all()
+        same = np.from_dlpack(a)
+        fadd(c, b, a)
+        assert (same == first + 16).all() and copies()[1] > 0
+        # One launch takes a millisecond.
+        measure = fadd.time_evaluator(fadd.entry_name, tvm.cuda(0), number=4, repeat=3, min_repeat_ms=30)
+        assert measure(a, b, c).results == (1e-3,) * 3 and (c.numpy() == first + 11).all()
+        del a, b, c, view, same
+        assert fake.fake_live() == 0
+        """,
+    )
 
 
 def test_whole_models_are_refused(tmp_path):

@@ -16,6 +16,7 @@ from . import _native
 from ._errors import TVMError
 from ._progress import Progress
 from ._tuning_log import Measured, TuningLog
+from .te import _cuda
 from .te._expr import PrimExpr
 from .te._module import Module, _target_kind, build_schedule, create_prim_func, lower
 from .te._tensor import Tensor, operations
@@ -29,7 +30,7 @@ _TURNS = 5  # of the best candidate and the rules' own, one after the other
 
 class Tuned(NamedTuple):
     """``knobs`` are the choice, ``cost`` and ``cost_of_rules`` what was measured last of it and of the rules' own,
-    seconds on a CPU and cycles else. ``schedule`` is ready for :func:`aipu.te.build`.
+    cycles on an NPU and seconds else. ``schedule`` is ready for :func:`aipu.te.build`.
     """
 
     schedule: Any
@@ -103,8 +104,8 @@ def _arrays(args: Sequence[Any], inputs: Optional[Sequence[np.ndarray]]) -> List
 
 def _measure_with(arrays: Sequence[np.ndarray], target: Any) -> Measure:
     machine = _machine(target)
-    if machine == "gpu":
-        raise TVMError("autotune: nothing measures kernels for cuda yet; give measure")
+    if machine == "gpu" and (_cuda.emulated() or _cuda.gpu() is None):
+        raise TVMError("autotune: there is no CUDA device to measure on; give measure")
 
     def seconds(module: Module, _: Knobs) -> float:
         return module.time_evaluator(module.entry_name, number=1, repeat=3, min_repeat_ms=20)(*arrays).median
@@ -115,7 +116,7 @@ def _measure_with(arrays: Sequence[np.ndarray], target: Any) -> Measure:
             raise TVMError(f"{function.name}: a function that calls others by name has no cycles")
         return function.executor.profile(*[value for value, _ in function.bind(arrays)])
 
-    return seconds if machine == "cpu" else cycles
+    return cycles if machine == "compass" else seconds
 
 
 def _checked_cost(cost: Any, knobs: Knobs) -> float:

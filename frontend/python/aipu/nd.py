@@ -14,7 +14,7 @@ _NAMES = {1: "cpu", 2: "cuda", 12: "ext_dev"}
 
 
 class Device:
-    """Where arrays lie. All memory here is the host's: the NPU's model reads it in place, a call on a GPU copies."""
+    """Where arrays lie. All memory is the host's: the NPU's model reads it in place; on a GPU it has a copy there."""
 
     def __init__(self, device_type: int, device_id: int) -> None:
         self.device_type, self.device_id = device_type, device_id
@@ -68,21 +68,50 @@ class NDArray:
     """An array of numbers. ``numpy()`` copies it."""
 
     def __init__(self, data: np.ndarray, where: Device) -> None:
-        self._data, self.device = data, where
+        self._host, self.device = data, where
+        self._copy: Any = None  # on a GPU, from the first call there on
+        self._is_shared = False  # others read and write the host's memory too: each call on a GPU copies
+
+    @property
+    def _data(self) -> np.ndarray:
+        """The values, to read and to write."""
+        if self._copy is not None:
+            self._copy.host_writes()
+        return self._host
+
+    def on_host(self, fetch: bool = True) -> np.ndarray:
+        """The values, to read; without ``fetch`` what a GPU has computed since is not in it."""
+        if self._copy is not None and fetch:
+            self._copy.fetch()
+        return self._host
+
+    def on_gpu(self) -> Any:
+        """The copy on a GPU; None where there is none."""
+        if self._copy is None and not self._is_shared and self.device == cuda(0) and self._host.flags.c_contiguous:
+            from .te import _cuda
+
+            device = None if _cuda.emulated() or self._host.size == 0 else _cuda.gpu()
+            self._copy = None if device is None else _cuda.Copy(device, self._host)
+        return self._copy
+
+    def _share(self) -> np.ndarray:
+        """The host's memory for others, who keep it."""
+        data, self._copy, self._is_shared = self._data, None, True
+        return data
 
     @property
     def shape(self) -> Tuple[int, ...]:
         """The extents."""
-        return self._data.shape
+        return self._host.shape
 
     @property
     def dtype(self) -> str:
         """The name of the elements' type."""
-        return self._data.dtype.name
+        return self._host.dtype.name
 
     def numpy(self) -> np.ndarray:
         """A copy as a NumPy array."""
-        return self._data.copy()
+        return self.on_host().copy()
 
     asnumpy = numpy
 
@@ -90,13 +119,15 @@ class NDArray:
         """The first elements at another shape, in the same memory; ValueError if there are not as many."""
         extents = [int(e) for e in shape]
         count = int(np.prod(extents, dtype=np.int64))
-        if count > self._data.size:
-            raise ValueError(f"a view of {count} elements of an array of {self._data.size}")
-        return NDArray(self._data.reshape(-1)[:count].reshape(extents), self.device)
+        if count > self._host.size:
+            raise ValueError(f"a view of {count} elements of an array of {self._host.size}")
+        view = NDArray(self._share().reshape(-1)[:count].reshape(extents), self.device)
+        view._is_shared = True
+        return view
 
     def copyfrom(self, source: Any) -> "NDArray":
         """Takes over the values of an array of the same shape; ValueError for another one."""
-        values = source._data if isinstance(source, NDArray) else np.asarray(source)
+        values = source.on_host() if isinstance(source, NDArray) else np.asarray(source)
         if values.dtype == object:
             raise TypeError(f"an array of numbers, not {type(source).__name__}")
         if values.shape != self.shape:
@@ -107,12 +138,13 @@ class NDArray:
     def copyto(self, target: Any) -> "NDArray":
         """Writes the values into another array, or into a new one on a device."""
         if isinstance(target, Device):
-            return NDArray(self._data.copy(), target)
+            return NDArray(self.numpy(), target)
         if not isinstance(target, NDArray):
             raise ValueError(f"an NDArray or a device, not {type(target).__name__}")
-        if target._data.nbytes != self._data.nbytes:
-            raise ValueError(f"{self._data.nbytes} bytes are copied to an array of {target._data.nbytes}")
-        target._data[...] = np.ascontiguousarray(self._data).view(target._data.dtype).reshape(target.shape)
+        data, to = self.on_host(), target._data
+        if to.nbytes != data.nbytes:
+            raise ValueError(f"{data.nbytes} bytes are copied to an array of {to.nbytes}")
+        to[...] = np.ascontiguousarray(data).view(to.dtype).reshape(to.shape)
         return target
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -125,25 +157,25 @@ class NDArray:
             self.copyfrom(value)
 
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any:
-        return _contiguous(self._data).__dlpack__(*args, **kwargs)
+        return _contiguous(self._share()).__dlpack__(*args, **kwargs)
 
     def __dlpack_device__(self) -> Tuple[int, int]:
-        return self._data.__dlpack_device__()
+        return self._host.__dlpack_device__()
 
     def to_dlpack(self) -> Any:
         """A capsule of the memory, without a copy."""
-        return _contiguous(self._data).__dlpack__()
+        return _contiguous(self._share()).__dlpack__()
 
     def __len__(self) -> int:
-        return len(self._data)
+        return len(self._host)
 
     def __repr__(self) -> str:
-        return f"<aipu.nd.NDArray shape={self.shape}, {self.device}>\n{self._data!r}"
+        return f"<aipu.nd.NDArray shape={self.shape}, {self.device}>\n{self.on_host()!r}"
 
 
 def array(values: Any, device: Any = None) -> NDArray:
     """A copy of a NumPy array, NDArray or nested list; the dtype is kept."""
-    data = values._data if isinstance(values, NDArray) else np.asarray(values)
+    data = values.on_host() if isinstance(values, NDArray) else np.asarray(values)
     if data.dtype == object:
         raise TypeError(f"an array of numbers, not {type(values).__name__}")
     return NDArray(np.array(data, order="C", copy=True), device or cpu(0))

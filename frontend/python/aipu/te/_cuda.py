@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import weakref
 from typing import Any, List, Optional, Sequence
 
 import numpy as np
@@ -117,12 +118,15 @@ class Gpu:
         """Makes the device the one of this thread."""
         self._do("cuCtxSetCurrent", self._context)
 
-    def upload(self, array: np.ndarray) -> Any:
-        """Memory of the device with the bytes of an array."""
+    def allocate(self, size: int) -> Any:
+        """Memory of the device."""
         address = ctypes.c_uint64()
-        self._do("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(array.nbytes, 1)))
-        self._do("cuMemcpyHtoD_v2", address, ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes))
+        self._do("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(size, 1)))
         return address
+
+    def upload(self, array: np.ndarray, address: Any) -> None:
+        """The bytes of an array to the device."""
+        self._do("cuMemcpyHtoD_v2", address, ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes))
 
     def download(self, address: Any, array: np.ndarray) -> None:
         """The bytes of an array from the device."""
@@ -130,6 +134,7 @@ class Gpu:
 
     def free(self, address: Any) -> None:
         """Gives memory back."""
+        self.enter()  # whoever collects garbage
         self._do("cuMemFree_v2", address)
 
     def launch(self, function: Any, grid: Sequence[int], block: Sequence[int], arguments: List[Any]) -> None:
@@ -137,6 +142,22 @@ class Gpu:
         places = (ctypes.c_void_p * max(len(arguments), 1))(*[ctypes.addressof(a) for a in arguments])
         nothing = ctypes.c_void_p()
         self._do("cuLaunchKernel", function, *grid, *block, 0, nothing, places, nothing)
+
+    def event(self) -> Any:
+        """A mark behind all that was started."""
+        event = ctypes.c_void_p()
+        self._do("cuEventCreate", ctypes.byref(event), 0)
+        self._do("cuEventRecord", event, ctypes.c_void_p())
+        return event
+
+    def milliseconds(self, start: Any, end: Any) -> float:
+        """The device's time between two marks, which are then gone."""
+        took = ctypes.c_float()
+        self._do("cuEventSynchronize", end)
+        self._do("cuEventElapsedTime", ctypes.byref(took), start, end)
+        for event in (start, end):
+            self._do("cuEventDestroy_v2", event)
+        return took.value
 
     def wait(self) -> None:
         """Until all that was started is done."""
@@ -148,6 +169,47 @@ class Gpu:
             text = ctypes.c_char_p()
             self._library.cuGetErrorString(error, ctypes.byref(text))
             raise TVMError(f"{name}: {(text.value or b'error').decode()} ({error})")
+
+
+class Memory:
+    """Memory of the device, given back with the object."""
+
+    def __init__(self, device: Gpu, size: int) -> None:
+        device.enter()
+        self.address, self.size = device.allocate(size), size
+        self._end = weakref.finalize(self, device.free, self.address)
+        self._end.atexit = False  # the driver may be gone then
+
+
+class Copy(Memory):
+    """Memory of the device for the bytes of an array, and which of the two has the values."""
+
+    def __init__(self, device: Gpu, array: np.ndarray) -> None:
+        super().__init__(device, array.nbytes)
+        self._gpu, self._array = device, array
+        self._is_current, self._is_ahead = False, False
+
+    def fill(self) -> None:
+        """Gives the device the values that the host has."""
+        if not self._is_current:
+            self._gpu.upload(self._array, self.address)
+            self._is_current = True
+
+    def kernels_wrote(self) -> None:
+        """The device has values that the host has not."""
+        self._is_current = self._is_ahead = True
+
+    def fetch(self) -> None:
+        """Gives the host the values that the device has."""
+        if self._is_ahead:
+            self._gpu.enter()
+            self._gpu.download(self.address, self._array)
+            self._is_ahead = False
+
+    def host_writes(self) -> None:
+        """The host is about to have values that the device has not."""
+        self.fetch()
+        self._is_current = False
 
 
 @functools.lru_cache(None)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
-
-import numpy as np
+import threading
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from .. import _native, tir
 from .._errors import TVMError
@@ -26,6 +26,7 @@ class Launch(NamedTuple):
     arguments: List[Any]
     axes: List[str]
     extents: List[Any]
+    written: List[bool]  # of the arguments: arrays that the kernel stores to
 
     def grid(self, env: Any) -> List[int]:
         """The extents of all six axes; TVMError where no block has so many threads."""
@@ -75,7 +76,8 @@ class Program:
     def source(self) -> str:
         """The CUDA C."""
         kernels = "\n".join(launch.source for launch in self.launches())
-        headers = ["#include <cuda_fp16.h>"] if re.search(r"\bhalf\b", kernels) else []
+        half = ["#define __CUDA_NO_HALF_OPERATORS__", "#include <cuda_fp16.h>"]  # which the prelude has
+        headers = half if re.search(r"\bhalf\b", kernels) else []
         return "\n".join([*headers, _te.cuda_prelude(), kernels])
 
 
@@ -85,23 +87,68 @@ class DevicePiece:
     def __init__(self, function: Any) -> None:
         self.kernel = Program(function.native.to_device())
         self.executor: Any = None
+        self._first_workspace = len(function.params) + len(self.kernel.sizes)
+        launches = self.kernel.launches()
+        self._written = sorted({a for k in launches for a, w in zip(k.arguments, k.written) if w})
         self._emulated: Dict[str, Any] = {}
         self._functions: Dict[str, Any] = {}
+        self._workspaces: Dict[int, Any] = {}
+        self._lock = threading.Lock()
         self._folder: Any = None
         self._ptx: Any = None
         if _cuda.emulated():
             self._folder = _te.TemporaryFolder("aipu_cuda")
-            for launch in self.kernel.launches():
+            for launch in launches:
                 manager = tir.BuildManager(target="cuda", output_dir=f"{self._folder.path}/{launch.name}")
                 self._emulated[launch.name] = manager.build(tir.IRModule.from_text(launch.text))
         else:
             self._ptx = _cuda.compiled(self.kernel.source)
 
-    def run(self, values: List[Tuple[Any, str]], env: Any) -> None:
-        """Runs the launches on completed arguments; TVMError where there is no device."""
+    def run(self, values: List[Tuple[Any, str]], env: Any, copies: Optional[Dict[int, Any]] = None) -> None:
+        """Runs the launches on completed arguments, some of which have memory of the device; TVMError without one."""
         if self._emulated:
             self._walk(self.kernel.steps, env, lambda launch, grid: self._emulate(launch, grid, values, env))
             return
+        copies = copies or {}
+        with self._lock, self._in_memory(values, copies) as memory:
+            gpu = _cuda.required()
+            for launch in self._launches(values, env, memory):
+                gpu.launch(*launch)
+            gpu.wait()
+            for i in self._written:
+                if i in copies:
+                    copies[i].kernels_wrote()
+                elif i < self._first_workspace and values[i][0].flags.writeable:
+                    gpu.download(memory[i], values[i][0])
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it runs on a GPU, where :meth:`seconds` measures and arrays may have memory."""
+        return not self._emulated
+
+    def seconds(
+        self, values: List[Tuple[Any, str]], env: Any, number: int, repeat: int, min_repeat_ms: int
+    ) -> List[float]:
+        """The device's time per run of all launches, ``repeat`` times over ``number`` runs: without copies."""
+        with self._lock, self._in_memory(values, {}) as memory:
+            gpu = _cuda.required()
+            launches = self._launches(values, env, memory)
+
+            def milliseconds() -> float:
+                start = gpu.event()
+                for _ in range(number):
+                    for launch in launches:
+                        gpu.launch(*launch)
+                return gpu.milliseconds(start, gpu.event())
+
+            milliseconds()  # the first run loads the kernels
+            while min_repeat_ms > 0 and milliseconds() < min_repeat_ms:
+                number *= 2
+            return [milliseconds() / 1e3 / number for _ in range(repeat)]
+
+    @contextlib.contextmanager
+    def _in_memory(self, values: List[Tuple[Any, str]], copies: Dict[int, Any]) -> Iterator[Dict[int, Any]]:
+        """Where the arrays are in the device's memory, by their places; TVMError where there is no device."""
         gpu = _cuda.required()
         if self._ptx is None:
             raise TVMError("NVRTC of the CUDA toolkit is not found; AIPU_CUDA=emulate runs the kernels on this machine")
@@ -109,24 +156,39 @@ class DevicePiece:
         if not self._functions:
             module = gpu.load(self._ptx)
             self._functions = {k.name: gpu.function(module, k.name) for k in self.kernel.launches()}
-        memory = {i: gpu.upload(np.asarray(value)) for i, (value, kind) in enumerate(values) if kind == ""}
+        own: Dict[int, Any] = {}
         try:
-            given = {i: memory.get(i) or _cuda.scalar(value, kind) for i, (value, kind) in enumerate(values)}
-
-            def start(launch: Launch, grid: List[int]) -> None:
-                arguments = [
-                    given[a] if isinstance(a, int) else _cuda.scalar(env.value(a), a.dtype) for a in launch.arguments
-                ]
-                gpu.launch(self._functions[launch.name], grid[:3], grid[3:], arguments)
-
-            self._walk(self.kernel.steps, env, start)
-            gpu.wait()
-            for i, address in memory.items():
-                if values[i][0].flags.writeable:
-                    gpu.download(address, values[i][0])
+            for i, (value, kind) in enumerate(values):
+                if i in copies:
+                    copies[i].fill()
+                elif kind == "" and i < self._first_workspace:
+                    own[i] = gpu.allocate(value.nbytes)
+                    gpu.upload(value, own[i])
+            kept = {i: self._workspace(gpu, i, values[i][0].nbytes) for i in range(self._first_workspace, len(values))}
+            yield {**own, **kept, **{i: copy.address for i, copy in copies.items()}}
         finally:
-            for address in memory.values():
+            for address in own.values():
                 gpu.free(address)
+
+    def _workspace(self, gpu: Any, i: int, size: int) -> Any:
+        """Memory that calls have one after the other."""
+        if i not in self._workspaces or self._workspaces[i].size < size:
+            self._workspaces[i] = _cuda.Memory(gpu, size)
+        return self._workspaces[i].address
+
+    def _launches(self, values: List[Tuple[Any, str]], env: Any, memory: Dict[int, Any]) -> List[Tuple[Any, ...]]:
+        """What the driver is given, launch by launch."""
+        given = {i: memory[i] if i in memory else _cuda.scalar(value, kind) for i, (value, kind) in enumerate(values)}
+        found: List[Tuple[Any, ...]] = []
+
+        def add(launch: Launch, grid: List[int]) -> None:
+            arguments = [
+                given[a] if isinstance(a, int) else _cuda.scalar(env.value(a), a.dtype) for a in launch.arguments
+            ]
+            found.append((self._functions[launch.name], grid[:3], grid[3:], arguments))
+
+        self._walk(self.kernel.steps, env, add)
+        return found
 
     def _walk(self, steps: List[Any], env: Any, start: Any) -> None:
         for step in steps:

@@ -291,6 +291,10 @@ class Function:
             raise TVMError(f"{self.name}: the arguments do not determine the variables {', '.join(unknown)}")
 
     @property
+    def _on_gpu(self) -> bool:
+        return isinstance(self._piece, DevicePiece) and self._piece.on_gpu
+
+    @property
     def piece(self) -> Any:
         """The kernel and what it needs; None where there are several."""
         return self._piece
@@ -314,10 +318,19 @@ class Function:
 
     def __call__(self, *args: Any) -> None:
         values, env = self._bind(args)
+        if self._on_gpu:
+            copies = {i: arg.on_gpu() for i, arg in enumerate(args) if isinstance(arg, nd.NDArray)}
+            copies = {i: copy for i, copy in copies.items() if copy is not None}
+            return self._piece.run(complete(self._piece.kernel, values, env), env, copies)
         if self._piece is not None:
             return self._piece.run(complete(self._piece.kernel, values, env), env)
         given = [value for value, kind in values if kind == ""]
         return self._steps.run({t.identity: a for t, a in zip(self._steps.tensors, given)}, env)
+
+    def seconds(self, args: Sequence[Any], number: int, repeat: int, min_repeat_ms: int) -> List[float]:
+        """What the kernels of a GPU take, on copies of the arrays."""
+        values, env = self._bind([arg.on_host() if isinstance(arg, nd.NDArray) else arg for arg in args])
+        return self._piece.seconds(complete(self._piece.kernel, values, env), env, number, repeat, min_repeat_ms)
 
     def bind(self, args: Sequence[Any]) -> List[Tuple[Any, str]]:
         """The kernel's arguments: arrays with the type "", scalars with theirs."""
@@ -350,7 +363,9 @@ class Function:
 
     def _array(self, i: int, param: Any, arg: Any) -> np.ndarray:
         where = f"{self.name}.{param.name}"
-        array = arg._data if isinstance(arg, nd.NDArray) else arg
+        array = arg
+        if isinstance(arg, nd.NDArray):
+            array = arg.on_host(fetch=not self._on_gpu or arg.on_gpu() is None)
         if not isinstance(array, np.ndarray):
             if isinstance(arg, (int, float, np.number, list, tuple)) or arg is None:
                 raise TVMError(f"{self.name}: Expect arg[{i}] to be pointer, not {type(arg).__name__}")
@@ -484,10 +499,15 @@ class Module:
     def time_evaluator(
         self, func_name: str, dev: Any = None, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0, **_: Any
     ) -> Any:
-        """A function of the arguments that measures: one call to warm up, then ``repeat`` times ``number`` calls."""
+        """A function of the arguments that measures: one call to warm up, then ``repeat`` times ``number`` calls.
+
+        On a GPU what the kernels take, without the copies of a call.
+        """
         function = self.get_function(func_name)
 
         def measure(*args: Any) -> BenchmarkResult:
+            if isinstance(function.piece, DevicePiece) and function.piece.on_gpu:
+                return BenchmarkResult(function.seconds(args, number, repeat, min_repeat_ms))
             if function.executor is not None:
                 values = [value for value, _ in function.bind(args)]
                 results = function.executor.benchmark(

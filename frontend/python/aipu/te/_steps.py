@@ -43,6 +43,7 @@ def complete(kernel: Any, values: List[Tuple[Any, str]], env: "Environment") -> 
     """The arguments of a kernel, from those of its function."""
     values = values + [(env.value(v), v.dtype) for v in kernel.sizes]
     for _, dtype, elements in kernel.workspaces:
+        # Zeros that nobody touches take no memory: on a GPU they only say the size.
         values.append((np.zeros(max(env.evaluate(elements), 1), _numpy_dtype(dtype)), ""))
     # An array without elements has no memory; the kernel gets some that it does not touch.
     return [(np.zeros(1, v.dtype) if kind == "" and v.size == 0 else v, kind) for v, kind in values]
@@ -66,6 +67,8 @@ class Environment:
 
     def evaluate(self, expression: Any) -> Any:
         """The value of an expression; TVMError if it is not known."""
+        if expression.node == "IntImm":
+            return expression.value
         pairs = [(v, const(n, v.dtype)) for v, n in self._values.values()]
         result = _te.substitute(expression, pairs)
         if result.node not in ("IntImm", "FloatImm"):

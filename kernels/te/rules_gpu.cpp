@@ -1,0 +1,307 @@
+#include "kernels/te/rules_gpu.h"
+
+#include <algorithm>
+
+#include "kernels/te/rules_analysis.h"
+#include "kernels/te/visit.h"
+
+namespace aipu::te {
+
+namespace {
+
+using Done = std::set<const Stage*>;
+
+constexpr int64_t kWarp = 32;
+constexpr int64_t kManyThreads = 64 * 1024;  // that keep a large GPU busy
+
+// nullopt where one is not known.
+std::optional<int64_t> elements_of(const std::vector<IterVarPtr>& axes) {
+  int64_t count = 1;
+  for (const IterVarPtr& axis : axes) {
+    const auto extent = extent_of(axis);
+    if (!extent) return std::nullopt;
+    count *= *extent;
+  }
+  return count;
+}
+
+// --- sums that threads of a block share ---
+
+// The sums of `lanes` threads each, in the block's memory, and then of those. One thread per element (`own`) and, of
+// the threads `across`, one per part.
+struct Shares {
+  IterVarPtr axis;  // the reduction that is dealt out
+  size_t own = 0;   // the data axis over whose elements a block's threads go
+  int64_t parts = 1, elements = 1;
+  const char *part_tag = "threadIdx.x", *element_tag = "threadIdx.y";
+};
+
+Result<Done> share_sums(Schedule& schedule, const StagePtr& stage, const Shares& shares) {
+  AIPU_ASSIGN_OR_RETURN(const auto dealt, stage->split(shares.axis, make_int(shares.parts), nullptr));
+  AIPU_ASSIGN_OR_RETURN(const std::vector<Tensor> made, schedule.rfactor({stage->op, 0}, dealt.second, -1));
+  const StagePtr partial = schedule.find(made.front().op.get());
+  AIPU_ASSIGN_OR_RETURN(const std::vector<Tensor> cached, schedule.cache_write({{stage->op, 0}}, "local"));
+  const StagePtr sums = schedule.find(cached.front().op.get());
+
+  const std::vector<IterVarPtr> axes = stage->op->compute()->axis;
+  std::vector<IterVarPtr> outside = axes;
+  IterVarPtr inner;
+  if (!axes.empty()) {
+    AIPU_ASSIGN_OR_RETURN(const auto own, stage->split(axes[shares.own], make_int(shares.elements), nullptr));
+    outside.erase(outside.begin() + static_cast<std::ptrdiff_t>(shares.own));
+    outside.push_back(own.first);
+    inner = own.second;
+    std::vector<IterVarPtr> order = outside;
+    order.push_back(inner);
+    AIPU_RETURN_IF_ERROR(stage->reorder(order));
+  }
+  AIPU_ASSIGN_OR_RETURN(const IterVarPtr block, stage->fuse_all(outside));
+  AIPU_RETURN_IF_ERROR(bind_to(*stage, block, "blockIdx.x"));
+  if (inner) AIPU_RETURN_IF_ERROR(bind_to(*stage, inner, shares.element_tag));
+  AIPU_RETURN_IF_ERROR(sums->compute_at(stage, inner ? inner : block));
+
+  AIPU_ASSIGN_OR_RETURN(const std::vector<Tensor> added, schedule.cache_write({{partial->op, 0}}, "local"));
+  partial->scope = "shared";
+  AIPU_RETURN_IF_ERROR(partial->compute_at(stage, block));
+  const std::vector<IterVarPtr> filled = partial->op->compute()->axis;
+  if (inner) AIPU_RETURN_IF_ERROR(bind_to(*partial, filled[shares.own], shares.element_tag));
+  AIPU_RETURN_IF_ERROR(bind_to(*partial, filled.back(), shares.part_tag));
+  const StagePtr own_sums = schedule.find(added.front().op.get());
+  AIPU_RETURN_IF_ERROR(own_sums->compute_at(partial, filled.back()));
+  return Done{stage.get(), sums.get(), partial.get(), own_sums.get()};
+}
+
+// Rows whose elements are consecutive: a warp, or all threads of a block, for each.
+Result<Done> share_rows(Schedule& schedule, const StagePtr& stage, const IterVarPtr& axis, const Knobs& knobs) {
+  constexpr int64_t kSteps = 16;  // of a thread, at least, before more threads take part
+  const std::vector<IterVarPtr>& data = stage->op->compute()->axis;
+  Shares shares{axis};
+  shares.own = data.size() - 1;
+  while (shares.own > 0 && extent_of(data[shares.own]) == 1) --shares.own;
+  const int64_t rows = elements_of(data).value_or(kManyThreads);
+  const int64_t length = extent_of(axis).value_or(kManyThreads);
+  shares.parts = std::min(kWarp, knobs.threads);
+  while (shares.parts * 2 <= knobs.threads && rows * shares.parts < kManyThreads && shares.parts * kSteps < length)
+    shares.parts *= 2;
+  shares.elements = knobs.threads / shares.parts;
+  return share_sums(schedule, stage, shares);
+}
+
+// Columns that are too few for a thread each: neighbours in a warp read neighbours, the warps of a block share them.
+Result<Done> share_columns(Schedule& schedule, const StagePtr& stage, const IterVarPtr& axis) {
+  constexpr int64_t kWarps = 16;
+  Shares shares{axis};
+  shares.own = stage->op->compute()->axis.size() - 1;
+  shares.parts = kWarps;
+  shares.elements = kWarp;
+  std::swap(shares.part_tag, shares.element_tag);
+  return share_sums(schedule, stage, shares);
+}
+
+// One number: many blocks have a part each, and another one adds up what they have.
+Result<Done> share_all(Schedule& schedule, const StagePtr& stage, const Knobs& knobs) {
+  constexpr int64_t kParts = 512, kLast = 16;
+  AIPU_ASSIGN_OR_RETURN(const IterVarPtr all, stage->fuse_all(stage->op->compute()->reduce_axis));
+  AIPU_ASSIGN_OR_RETURN(const auto parts, stage->split(all, nullptr, make_int(kParts)));
+  AIPU_ASSIGN_OR_RETURN(const std::vector<Tensor> made, schedule.rfactor({stage->op, 0}, parts.first, -1));
+  const StagePtr partial = schedule.find(made.front().op.get());
+  AIPU_ASSIGN_OR_RETURN(Done done,
+                        share_rows(schedule, partial, partial->op->compute()->reduce_axis.back(), knobs));
+  Shares last{stage->op->compute()->reduce_axis.front()};
+  last.parts = kLast;
+  AIPU_ASSIGN_OR_RETURN(const Done rest, share_sums(schedule, stage, last));
+  done.insert(rest.begin(), rest.end());
+  return done;
+}
+
+// --- products ---
+
+// What a sum of products reads for the rows and for the columns of its result; the tensors are absent where that is not
+// all that it reads, or not in order.
+struct Product {
+  Tensor rows, columns;
+  bool is_one() const { return rows.op != nullptr && columns.op != nullptr; }
+};
+
+Product product_of(const Stage& sums, const std::vector<Expr>& body) {
+  const Compute& compute = *sums.op->compute();
+  Product product;
+  bool others = false;
+  const size_t rank = compute.axis.size();
+  for_each_read(body, [&](const Read& read) {
+    const bool row = read_uses(read, *compute.axis[rank - 2]), column = read_uses(read, *compute.axis[rank - 1]);
+    const bool plain = std::all_of(read.indices.begin(), read.indices.end(),
+                                   [](const Expr& index) { return index->as<Var>() != nullptr; });
+    Tensor& place = row ? product.rows : product.columns;
+    const Tensor tensor{read.op, read.value_index};
+    others = others || !plain || row == column || !read_uses(read, *compute.reduce_axis.front()) ||
+             (place.op != nullptr && place != tensor);
+    place = tensor;
+  });
+  return others || product.rows == product.columns ? Product{} : product;
+}
+
+bool is_product(const Compute& compute) {
+  constexpr int64_t kLeast = 32, kMostBlocks = 65535;
+  if (compute.axis.size() < 2 || compute.reduce_axis.size() != 1) return false;
+  const auto batch = elements_of({compute.axis.begin(), compute.axis.end() - 2});
+  const auto rows = extent_of(compute.axis[compute.axis.size() - 2]), columns = extent_of(compute.axis.back());
+  const auto depth = extent_of(compute.reduce_axis.front());
+  if (!batch || !rows || !columns || !depth) return false;
+  return *batch <= kMostBlocks && *rows / kLeast <= kMostBlocks && std::min({*rows, *columns, *depth}) >= kLeast;
+}
+
+// A square of the result per block, whose parts of the factors lie in the block's memory, and a square of that per
+// thread, in registers.
+struct Squares {
+  int64_t block = 64, thread = 8, depth = 8;
+  int64_t threads() const { return block / thread; }
+};
+
+// The block's threads copy its part of a factor, neighbours what is consecutive.
+Status copy_to_block(Schedule& schedule, const Tensor& factor, const Stage& reader, const StagePtr& parent,
+                     const IterVarPtr& outer, const IterVarPtr& inner, const Squares& size) {
+  AIPU_ASSIGN_OR_RETURN(const Tensor shared, schedule.cache_read(factor, "shared", {reader.op}));
+  AIPU_ASSIGN_OR_RETURN(const Tensor local, schedule.cache_read(shared, "local", {reader.op}));
+  AIPU_RETURN_IF_ERROR(schedule.find(local.op.get())->compute_at(parent, inner));
+  const StagePtr copy = schedule.find(shared.op.get());
+  AIPU_RETURN_IF_ERROR(copy->compute_at(parent, outer));
+  AIPU_ASSIGN_OR_RETURN(const IterVarPtr all, copy->fuse_all(copy->op->compute()->axis));
+  AIPU_ASSIGN_OR_RETURN(const auto x, copy->split(all, make_int(size.threads()), nullptr));
+  AIPU_ASSIGN_OR_RETURN(const auto y, copy->split(x.first, make_int(size.threads()), nullptr));
+  AIPU_RETURN_IF_ERROR(bind_to(*copy, x.second, "threadIdx.x"));
+  AIPU_RETURN_IF_ERROR(bind_to(*copy, y.second, "threadIdx.y"));
+  return copy->annotate(y.first, IterKind::kUnrolled);
+}
+
+Result<Done> multiply_squares(Schedule& schedule, const Tiles& tiles, const Product& product) {
+  const Squares size;
+  Stage& result = *tiles.result;
+  const std::vector<IterVarPtr> axes = result.op->compute()->axis;
+  const IterVarPtr &rows = axes[axes.size() - 2], &columns = axes.back();
+  AIPU_ASSIGN_OR_RETURN(const auto by, result.split(rows, make_int(size.block), nullptr));
+  AIPU_ASSIGN_OR_RETURN(const auto bx, result.split(columns, make_int(size.block), nullptr));
+  AIPU_ASSIGN_OR_RETURN(const auto ty, result.split(by.second, make_int(size.thread), nullptr));
+  AIPU_ASSIGN_OR_RETURN(const auto tx, result.split(bx.second, make_int(size.thread), nullptr));
+  AIPU_RETURN_IF_ERROR(result.reorder({by.first, bx.first, ty.first, tx.first, ty.second, tx.second}));
+  if (axes.size() > 2) {
+    AIPU_ASSIGN_OR_RETURN(const IterVarPtr batch, result.fuse_all({axes.begin(), axes.end() - 2}));
+    AIPU_RETURN_IF_ERROR(bind_to(result, batch, "blockIdx.z"));
+  }
+  AIPU_RETURN_IF_ERROR(bind_to(result, by.first, "blockIdx.y"));
+  AIPU_RETURN_IF_ERROR(bind_to(result, bx.first, "blockIdx.x"));
+  AIPU_RETURN_IF_ERROR(bind_to(result, ty.first, "threadIdx.y"));
+  AIPU_RETURN_IF_ERROR(bind_to(result, tx.first, "threadIdx.x"));
+
+  const StagePtr& sums = tiles.sums;
+  AIPU_RETURN_IF_ERROR(sums->compute_at(tiles.result, tx.first));
+  const Compute compute = *sums->op->compute();
+  const IterVarPtr row = compute.axis[compute.axis.size() - 2], column = compute.axis.back();
+  AIPU_ASSIGN_OR_RETURN(const auto k, sums->split(compute.reduce_axis.front(), make_int(size.depth), nullptr));
+  AIPU_RETURN_IF_ERROR(sums->reorder({k.first, k.second, row, column}));
+  for (const IterVarPtr& axis : {k.second, row, column})
+    AIPU_RETURN_IF_ERROR(sums->annotate(axis, IterKind::kUnrolled));
+  for (const Tensor& factor : {product.rows, product.columns})
+    AIPU_RETURN_IF_ERROR(copy_to_block(schedule, factor, *sums, sums, k.first, k.second, size));
+  Done done = {tiles.result.get(), sums.get()};
+  for (const StagePtr& other : schedule.stages) {
+    if (other->attach == Attach::kAt) done.insert(other.get());
+  }
+  return done;
+}
+
+// --- several sums per thread ---
+
+// A data axis other than the last one over which something that is read stays the same, while other reads move.
+size_t axis_of_sums(const Compute& compute, const std::vector<Expr>& body) {
+  for (size_t d = compute.axis.size() - 1; d-- > 0;) {
+    bool stays = false, moves = false;
+    for_each_read(body, [&](const Read& read) {
+      const bool uses_it = read_uses(read, *compute.axis[d]);
+      stays = stays || (!uses_it && read_uses(read, *compute.axis.back()));
+      moves = moves || (uses_it && !read_uses(read, *compute.axis.back()));
+    });
+    if (stays && moves) return d;
+  }
+  return compute.axis.size();
+}
+
+Result<Done> several_sums(const Tiles& tiles, size_t at, int64_t count, const Knobs& knobs) {
+  Stage& result = *tiles.result;
+  const std::vector<IterVarPtr> axes = result.op->compute()->axis;
+  AIPU_ASSIGN_OR_RETURN(const auto rows, result.split(axes[at], make_int(count), nullptr));
+  std::vector<IterVarPtr> outside = axes;
+  outside[at] = rows.first;
+  std::vector<IterVarPtr> order = outside;
+  order.push_back(rows.second);
+  AIPU_RETURN_IF_ERROR(result.reorder(order));
+  AIPU_ASSIGN_OR_RETURN(const IterVarPtr all, result.fuse_all(outside));
+  AIPU_ASSIGN_OR_RETURN(const auto threads, result.split(all, make_int(knobs.threads), nullptr));
+  AIPU_RETURN_IF_ERROR(bind_to(result, threads.first, "blockIdx.x"));
+  AIPU_RETURN_IF_ERROR(bind_to(result, threads.second, "threadIdx.x"));
+  AIPU_RETURN_IF_ERROR(result.annotate(rows.second, IterKind::kUnrolled));
+  AIPU_RETURN_IF_ERROR(tiles.sums->compute_at(tiles.result, threads.second));
+  const Compute& compute = *tiles.sums->op->compute();
+  std::vector<IterVarPtr> inside = compute.reduce_axis;
+  inside.push_back(compute.axis[at]);
+  AIPU_RETURN_IF_ERROR(tiles.sums->reorder(inside));
+  AIPU_RETURN_IF_ERROR(tiles.sums->annotate(compute.axis[at], IterKind::kUnrolled));
+  return Done{tiles.result.get(), tiles.sums.get()};
+}
+
+int64_t sums_of_a_thread(const Compute& compute, size_t at) {
+  const auto all = elements_of(compute.axis), extent = extent_of(compute.axis[at]);
+  int64_t count = 8;
+  while (count > 1 && (!all || *all / count < kManyThreads || *extent % count != 0)) count /= 2;
+  return count;
+}
+
+// The outermost reduction axis that is worth to be dealt out; null: none.
+IterVarPtr long_axis(const Compute& compute) {
+  constexpr int64_t kLong = 64;
+  for (const IterVarPtr& axis : compute.reduce_axis) {
+    if (extent_of(axis).value_or(kLong) >= kLong) return axis;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Status bind_to(Stage& stage, const IterVarPtr& axis, const char* tag) {
+  return stage.bind(axis,
+                    std::make_shared<IterVar>(IterVar{make_var(tag), std::nullopt, IterKind::kThreadIndex, tag}));
+}
+
+Result<Done> schedule_reduction_on_gpu(Schedule& schedule, const StagePtr& stage, const Knobs& knobs) {
+  const Compute compute = *stage->op->compute();
+  if (stage->op->output_count() != 1) return Done{};
+  if (compute.axis.empty()) {
+    constexpr int64_t kMany = 2048;
+    if (elements_of(compute.reduce_axis).value_or(kMany) < kMany) return Done{};
+    return share_all(schedule, stage, knobs);
+  }
+  const Bodies bodies = schedule.bodies();
+  const std::vector<Expr> body = bodies.at(stage.get());
+  if (is_product(compute)) {
+    if (const Product product = product_of(*stage, body); product.is_one()) {
+      AIPU_ASSIGN_OR_RETURN(const Tiles tiles, tiles_of(schedule, stage, bodies));
+      return multiply_squares(schedule, tiles, product);
+    }
+  }
+  if (const size_t at = axis_of_sums(compute, body); at < compute.axis.size()) {
+    if (const int64_t count = sums_of_a_thread(compute, at); count > 1) {
+      AIPU_ASSIGN_OR_RETURN(const Tiles tiles, tiles_of(schedule, stage, bodies));
+      return several_sums(tiles, at, count, knobs);
+    }
+  }
+  const IterVarPtr consecutive = consecutive_reduction(compute, body);
+  if (consecutive && extent_of(consecutive).value_or(kWarp) >= kWarp)
+    return share_rows(schedule, stage, consecutive, knobs);
+  const IterVarPtr far = long_axis(compute);
+  if (!consecutive && far && elements_of(compute.axis).value_or(0) < kManyThreads * 4 &&
+      extent_of(compute.axis.back()).value_or(kWarp) >= kWarp)
+    return share_columns(schedule, stage, far);
+  return Done{};
+}
+
+}  // namespace aipu::te
