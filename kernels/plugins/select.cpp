@@ -32,6 +32,14 @@ graph::NodeId labels_behind(const Graph& graph, graph::NodeId anchor) {
   return fits ? users[0] : graph::NodeId();
 }
 
+bool has_lanes(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kI32; }
+
+// How many elements of a row vectors look at together (select.py), if they can.
+void set_lanes(const SetupContext& context, DType dtype, const AxisView& view, dsl::TemplateParams* params) {
+  const bool side_by_side = view.inner == Dim(1) && has_lanes(dtype) && accumulator_dtype(dtype) == dtype;
+  params->set("LANES", side_by_side && context.target().cache_bytes() > 0 ? std::max(2, context.lanes(dtype)) : 0);
+}
+
 class SelectPlugin final : public SingleOpPlugin {
  public:
   std::string_view name() const override { return "select"; }
@@ -65,11 +73,13 @@ class SelectPlugin final : public SingleOpPlugin {
         .set("FLOATING", is_floating(x.dtype))
         .set("LARGEST", true)
         .set("LAST", false)
-        .set("LABELED", false);
+        .set("LABELED", false)
+        .set("LANES", 0);
     params.set("INDEX", x.dtype).set("T", DType::kU8).set("RANK", 1).set("dim_types", scalar_types(1));
     if (is_arg(node)) return arg_extremum(context);
     if (node.op == "Hardmax") {
       const AxisView view = axis_view(x.shape, node.attributes.i("axis"));
+      set_lanes(context, storage_dtype(x.dtype), view, &params);
       AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "hardmax", params));
       arguments.pointer("x", first).pointer("out", result).scalars(view.scalars());
       return context.launch(std::move(kernel), arguments, graph::max(view.outer * view.inner, 1));
@@ -89,6 +99,7 @@ class SelectPlugin final : public SingleOpPlugin {
         results[i] =
             wanted ? context.value(node.outputs[i]) : context.add_workspace(view.outer * k * view.inner * Dim(8));
       }
+      set_lanes(context, storage_dtype(x.dtype), view, &params);
       AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "top_k", params));
       arguments.pointer("x", first).pointer("values", results[0]).pointer("indices", results[1]);
       arguments.scalars(view.scalars()).scalar("k", k);
@@ -140,8 +151,8 @@ class SelectPlugin final : public SingleOpPlugin {
         .pointer("out", result);
     const int64_t extent = view.extent.constant_or(0);
     const int lanes = std::max(2, context.lanes(dtype));
-    const bool in_lanes = dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kI32;
-    if (in_lanes && view.inner == Dim(1) && extent >= 1 && extent <= lanes && context.target().cache_bytes() > 0) {
+    if (has_lanes(dtype) && view.inner == Dim(1) && extent >= 1 && extent <= lanes &&
+        context.target().cache_bytes() > 0) {
       params.set("VL", lanes).set("EXTENT", extent);
       AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("short_rows.py", "arg_extremum", params));
       arguments.scalar("rows", view.outer);
@@ -150,6 +161,7 @@ class SelectPlugin final : public SingleOpPlugin {
     }
     params.set("ACC", accumulator_dtype(dtype)).set("INDEX", x.dtype).set("T", DType::kU8);
     params.set("RANK", 1).set("dim_types", scalar_types(1));
+    set_lanes(context, dtype, view, &params);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "arg_extremum", params));
     arguments.scalars(view.scalars());
     return context.launch(std::move(kernel), arguments, graph::max(view.outer * view.inner, 1));

@@ -105,8 +105,7 @@ Result<Done> share_all(Schedule& schedule, const StagePtr& stage, const Knobs& k
   AIPU_ASSIGN_OR_RETURN(const auto parts, stage->split(all, nullptr, make_int(kParts)));
   AIPU_ASSIGN_OR_RETURN(const std::vector<Tensor> made, schedule.rfactor({stage->op, 0}, parts.first, -1));
   const StagePtr partial = schedule.find(made.front().op.get());
-  AIPU_ASSIGN_OR_RETURN(Done done,
-                        share_rows(schedule, partial, partial->op->compute()->reduce_axis.back(), knobs));
+  AIPU_ASSIGN_OR_RETURN(Done done, share_rows(schedule, partial, partial->op->compute()->reduce_axis.back(), knobs));
   Shares last{stage->op->compute()->reduce_axis.front()};
   last.parts = kLast;
   AIPU_ASSIGN_OR_RETURN(const Done rest, share_sums(schedule, stage, last));
@@ -268,8 +267,7 @@ IterVarPtr long_axis(const Compute& compute) {
 }  // namespace
 
 Status bind_to(Stage& stage, const IterVarPtr& axis, const char* tag) {
-  return stage.bind(axis,
-                    std::make_shared<IterVar>(IterVar{make_var(tag), std::nullopt, IterKind::kThreadIndex, tag}));
+  return stage.bind(axis, std::make_shared<IterVar>(IterVar{make_var(tag), std::nullopt, IterKind::kThreadIndex, tag}));
 }
 
 Result<Done> schedule_reduction_on_gpu(Schedule& schedule, const StagePtr& stage, const Knobs& knobs) {
