@@ -20,7 +20,7 @@ void set_tile_params(const tir::Target& target, const RegisterTile& tile, int la
   params->set("ACC", accumulator).set("VL", lanes).set("NV", tile.vectors).set("USE_FMA", is_floating(accumulator));
   params->set("BY_ELEMENT", target.element_products);
   params->set("PAIRS_TO_ODD", target.machine == "aarch64");
-  params->set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 64 : 0));
+  params->set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 64 : 0)).set("STREAMS", false);
 }
 
 namespace {
@@ -34,8 +34,8 @@ constexpr int64_t kCacheElements = 96 * 1024;
 // which leave the output no room.
 constexpr int64_t kDeep = 768, kDeepElements = 192 * 1024;
 
-// Bytes of an output from which on its places are in no cache when a tile begins, and are fetched.
-constexpr int64_t kManyResults = int64_t{2} << 20;
+// Elements of a right operand from which on it comes from memory, whatever lies between two uses.
+constexpr int64_t kLargeRightElements = int64_t{2} << 20;
 
 // Tiles whose rows have so many elements in all.
 Dim fitting_tiles(const Dim& elements, const Dim& row_elements, int height) {
@@ -113,6 +113,8 @@ Status launch_gemm(SetupContext& context, const RegisterTile& tile, int lanes, c
   }
   params.set("HEIGHTS", heights).set("A_ZERO", false).set("UNIT_DEPTH", p.left_step == Dim(1));
   params.set("ROW_ALONE", heights.back() == 1 && !context.target().element_products);
+  const Dim right_elements = p.depth * p.columns;
+  params.set("STREAMS", context.target().vector_bits >= 512 && right_elements.constant_or(0) >= kLargeRightElements);
   reuse_operand_memory(context, epilogue, &params);
   if (const int64_t part = part_depth(context, p, tile); part > 0)
     return launch_in_parts(context, tile, lanes, p, epilogue, params, part, heights.front());
@@ -131,9 +133,7 @@ Status launch_gemm(SetupContext& context, const RegisterTile& tile, int lanes, c
   arguments.record("a_batch", {{"outer", p.left_batch_outer}, {"inner", p.left_batch_inner}});
   arguments.record("b_batch",
                    {{"outer", p.right_batch_outer * panel_matrix}, {"inner", p.right_batch_inner * panel_matrix}});
-  const Dim result_bytes = p.batches * p.rows * p.columns *
-                           Dim(static_cast<int64_t>(dtype_bytes(context.graph().type(epilogue.result).dtype)));
-  arguments.scalar("block_tiles", block_tiles).scalar("fetch_results", graph::lt(kManyResults - 1, result_bytes));
+  arguments.scalar("block_tiles", block_tiles);
   return context.launch(std::move(kernel), arguments,
                         graph::max(p.batches * panels * graph::ceildiv(p.rows, tile.rows), 1));
 }

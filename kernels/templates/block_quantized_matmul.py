@@ -648,7 +648,6 @@ def many_rows(rows, depth, blocks, columns, row_blocks, x, weights, codes, scale
                         n,
                         columns - n,
                         Ahead(weights, S.i64(0)),
-                        0,
                     )
                     m = m + HEIGHTS[h]
 

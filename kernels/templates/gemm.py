@@ -12,7 +12,8 @@ multiplication):
                    heights that occur are there
   A_ZERO           whether a zero point is subtracted from a
   extra_types      pointer types of the epilogue's operands; the rest of the epilogue's parameters as in epilogue.py
-  USE_FMA, PREFETCH  fused multiply-add (floats); how many k ahead a panel in memory is prefetched, 0 = not
+  USE_FMA, PREFETCH  fused multiply-add (floats); how many k ahead the panel is prefetched, 0 = not
+  STREAMS          whether the right operand is so large that it comes from memory
   ROW_ALONE        whether there may be a single row, for which SIDE_BY_SIDE panels are read together
   BY_ELEMENT       a product by an element of a register costs no broadcast: VL k at a time, each row's values in one
                    register (where they follow each other and need no conversion)
@@ -246,15 +247,15 @@ def add_product(acc, left, right):
 
 @S.record
 class Ahead:
-    """What a tile fetches into the second-level cache, NV lines `step` elements further for each of its steps: of the
-    next panel, which the first of its tiles would otherwise have to wait for, or of its own.
+    """What a tile fetches of the next panel, `step` elements for each of its steps: a panel that the first of its tiles
+    had to fetch alone would be waited for.
     """
 
     data: S.ptr(PANEL, "global")
     step: S.i64
 
 
-# How many steps ahead a panel comes from the second-level cache.
+# How many steps ahead a panel comes into the nearest cache where it comes into the second-level one before.
 NEAR = 16
 
 
@@ -265,41 +266,45 @@ def left_value(bases, i, lda, a_step, a_zero, k):
     return left - S.cast(a_zero, ACC) if A_ZERO else left
 
 
-def multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, k, ahead):
+def multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, k, ahead, streams=False):
+    """With `streams` the panel comes from memory, and only for few rows."""
     for v in S.unroll(NV):
         bv[v] = S.vload(b + (k * (NV * step_lanes()) + v * step_lanes()), lanes=step_lanes())
     if PREFETCH > 0:
+        near = NEAR if streams else PREFETCH
         for v in S.unroll(NV):
-            S.prefetch(b + ((k + NEAR) * (NV * step_lanes()) + v * step_lanes()))
-        # Tiles of three vectors of pairs have no register left for the address.
-        if not (PAIRS and NV > 2):
+            S.prefetch(b + ((k + near) * (NV * step_lanes()) + v * step_lanes()))
+        if streams:
             for v in S.unroll(NV):
-                S.prefetch(ahead.data + (S.i64(k) * ahead.step + v * step_lanes()), level=2)
+                S.prefetch(b + ((k + PREFETCH) * (NV * step_lanes()) + v * step_lanes()), level=2)
+        # Tiles of three vectors of pairs have no register left for the address. A row alone reads memory in order, and
+        # waits for that alone.
+        elif height > 1 and not (PAIRS and NV > 2):
+            S.prefetch(ahead.data + S.i64(k) * ahead.step, level=2)
     for i in S.unroll(height):
         left = left_value(bases, i, lda, a_step, a_zero, k)
         for v in S.unroll(NV):
             acc[i * NV + v] = add_product(acc[i * NV + v], left, bv[v])
 
 
-def multiply_tile(height, acc, a, lda, a_step, a_zero, b, depth, ahead):
-    """acc[i] += a[i, k] * b[k] for all k."""
-    bv = right_buffer()
+def multiply_tile(height, acc, bv, a, lda, a_step, a_zero, b, depth, ahead):
+    """acc[i] += a[i, k] * b[k] for all k; `bv` is a right_buffer()."""
     bases = row_bases(a, lda, height)
     if UNIT_DEPTH and not A_ZERO and takes_blocks(A == ACC and PANEL == ACC):
         whole = multiply_whole_blocks(acc, 0, height, a, lda, b, depth)
         for k in S.unroll(LEFT_OVER):
             if whole + k < steps_of(depth):
                 multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, whole + k, ahead)
+    elif STREAMS:
+        if ahead.step == 0:
+            for k in range(steps_of(depth)):
+                multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, k, ahead, True)
+        else:
+            for k in range(steps_of(depth)):
+                multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, k, ahead)
     else:
         for k in range(steps_of(depth)):
             multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, k, ahead)
-
-
-def fetch_results_of(height, out, row_offset, ldc, n):
-    if PREFETCH > 0:
-        for i in S.unroll(height):
-            for v in S.unroll(NV):
-                S.prefetch(out + (row_offset + i * ldc + n + v * VL), level=2)
 
 
 @S.prim_func(is_inline=False)
@@ -318,15 +323,13 @@ def gemm_tile(
     n: S.i32,
     columns: S.i32,
     ahead: Ahead,
-    fetch_results: S.i32,
 ):
     acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
+    bv = right_buffer()
     for i in S.unroll(height * NV):
         acc[i] = S.cast(0, f"{ACC}x{VL}")
     prefetch_tile(height, extras, row_offset, ldc, n)
-    if fetch_results != 0:
-        fetch_results_of(height, out, row_offset, ldc, n)
-    multiply_tile(height, acc, a, lda, a_step, a_zero, b, depth, ahead)
+    multiply_tile(height, acc, bv, a, lda, a_step, a_zero, b, depth, ahead)
     finish_tile(height, acc, extras, out, row_offset, ldc, n, columns)
 
 
@@ -360,7 +363,7 @@ def gemm_row(
             for v in S.unroll(NV):
                 line = b + (S.i64(p) * panel_size + (k * (NV * step_lanes()) + v * step_lanes()))
                 if PREFETCH > 0:
-                    S.prefetch(line + NEAR * NV * step_lanes(), level=2)
+                    S.prefetch(line + NEAR * NV * step_lanes())
                 acc[p * NV + v] = add_product(acc[p * NV + v], left, S.vload(line, lanes=step_lanes()))
     for p in S.unroll(panels):
         own = [acc[p * NV + v] for v in range(NV)]
@@ -382,28 +385,6 @@ class Product:
 class BatchStrides:
     outer: S.i32
     inner: S.i32
-
-
-def first_row(product, tiles, tile):
-    return tile * (product.rows // S.max(tiles, 1)) + S.min(tile, product.rows % S.max(tiles, 1))
-
-
-def tile_height(product, tiles, tile):
-    return product.rows // S.max(tiles, 1) + S.cast(tile < product.rows % S.max(tiles, 1), "int32")
-
-
-def fetched_by(tiles, depth, panel, following):
-    """What so many tiles of a panel fetch: where the first begins, the step, and how far apart they begin. Each fetches
-    a part of the panel that follows; fewer do nothing but wait for memory, and had better read their own in order.
-    """
-    data = following
-    step = S.ceildiv(NV * step_lanes(), S.max(tiles, 1))
-    apart = S.i64(steps_of(depth)) * step
-    if tiles < FEWEST_TILES_THAT_FETCH:
-        data = panel + PREFETCH * (NV * step_lanes())
-        step = S.i32(NV * step_lanes())
-        apart = S.i64(0)
-    return data, S.i64(step), apart
 
 
 def row_alone(first, last, panels, a, b, out, extras, product, a_step, ldc, a_batch, b_batch, a_zero):
@@ -452,7 +433,6 @@ def gemm(
     b_batch: BatchStrides,
     block_tiles: S.i32,
     a_zero: S.i32,
-    fetch_results: S.i32,
 ):
     panels = S.ceildiv(product.columns, NV * VL)
     tiles = S.ceildiv(product.rows, HEIGHTS[0])
@@ -475,8 +455,15 @@ def gemm(
         panel = first // S.max(blocks, 1)
         block = first % S.max(blocks, 1)
     batch = first // S.max(panels * blocks, 1)
+    tile_share = tiles // S.max(blocks, 1)
+    tile_rest = tiles % S.max(blocks, 1)
+    row_share = product.rows // S.max(tiles, 1)
+    row_rest = product.rows % S.max(tiles, 1)
     for unit in range(first, last):
-        tile_first, tile_last = balanced(tiles, blocks, block)
+        tile_first = block * tile_share + S.min(block, tile_rest)
+        tile_last = tile_first + tile_share
+        if block < tile_rest:
+            tile_last = tile_last + 1
         n = panel * (NV * VL)
         left = a
         right = b + panel * (product.depth * (NV * VL))
@@ -484,14 +471,20 @@ def gemm(
             outer, inner = batch // product.inner_batches, batch % product.inner_batches
             left = left + (outer * a_batch.outer + inner * a_batch.inner)
             right = right + (outer * b_batch.outer + inner * b_batch.inner)
+        m = tile_first * row_share + S.min(tile_first, row_rest)
+        # The panel of the next unit, of which each tile of this one fetches a part; fewer tiles do nothing but wait for
+        # memory, and had better read it in order.
         next_panel = panel
-        if not by_panel or block + 1 == blocks:
-            next_panel = (panel + 1) % panels
-        following = right + (next_panel - panel) * (product.depth * (NV * VL))
-        fetched, step, apart = fetched_by(tile_last - tile_first, product.depth, right, following)
-        m = first_row(product, tiles, tile_first)
+        ahead_step = S.i32(0)
+        if tile_last - tile_first >= FEWEST_TILES_THAT_FETCH:
+            ahead_step = S.ceildiv(NV * step_lanes(), tile_last - tile_first)
+            if not by_panel or block + 1 == blocks:
+                next_panel = (panel + 1) % panels
+        ahead = right + (next_panel - panel) * (product.depth * (NV * VL))
         for t in range(tile_first, tile_last):
-            end = m + tile_height(product, tiles, t)
+            end = m + row_share
+            if t < row_rest:
+                end = end + 1
             for h in S.unroll(len(HEIGHTS)):
                 while m + HEIGHTS[h] <= end:
                     gemm_tile(
@@ -508,8 +501,7 @@ def gemm(
                         ldc,
                         n,
                         product.columns - n,
-                        Ahead(fetched + (t - tile_first) * apart, step),
-                        fetch_results,
+                        Ahead(ahead + S.i64(t - tile_first) * steps_of(product.depth) * ahead_step, S.i64(ahead_step)),
                     )
                     m = m + HEIGHTS[h]
         if by_panel:
@@ -559,6 +551,7 @@ def gemm_tile_part(
     sums: Sums,
 ):
     acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
+    bv = right_buffer()
     for i in S.unroll(height * NV):
         acc[i] = S.cast(0, f"{ACC}x{VL}")
     if sums.resume != 0:
@@ -566,7 +559,7 @@ def gemm_tile_part(
             acc[i] = S.vload(sums.waiting + i * VL, lanes=VL)
     if sums.wait == 0:
         prefetch_tile(height, extras, row_offset, ldc, n)
-    multiply_tile(height, acc, a, lda, S.i64(1), 0, b, depth, ahead)
+    multiply_tile(height, acc, bv, a, lda, S.i64(1), 0, b, depth, ahead)
     if sums.wait != 0:
         for i in S.unroll(height * NV):
             S.vstore(acc[i], sums.waiting + i * VL)
@@ -604,25 +597,33 @@ def gemm_in_parts(
     own = scratch + S.i64(S.get_local_id()) * (block_rows * (PANELS_OF_A_PART * NV * VL))
     panel_size = product.depth * (NV * VL)
     unit = first
+    row_share = product.rows // S.max(tiles, 1)
+    row_rest = product.rows % S.max(tiles, 1)
     while unit < last:
         block, panel = unit // panels, unit % panels
         count = S.min(S.min(last - unit, panels - panel), PANELS_OF_A_PART)
         tile_first, tile_last = balanced(tiles, blocks, block)
-        block_first = first_row(product, tiles, tile_first)
+        block_first = tile_first * row_share + S.min(tile_first, row_rest)
+        ahead_step = S.i32(0)
+        if tile_last - tile_first >= FEWEST_TILES_THAT_FETCH:
+            ahead_step = S.ceildiv(NV * step_lanes(), tile_last - tile_first)
         for k in range(0, product.depth, part_depth):
             depth = S.min(part_depth, product.depth - k)
             for p in range(count):
                 right = b + ((panel + p) * panel_size + k * (NV * VL))
-                # The next panel's part, or the first one's next part.
-                following = right + panel_size
+                # The next panel's part, or the next part of the first one.
+                ahead = right + panel_size
                 if p + 1 == count:
-                    following = b + (panel * panel_size + (k + depth) * (NV * VL))
+                    ahead = b + (panel * panel_size + (k + depth) * (NV * VL))
                     if k + depth >= product.depth:
-                        following = b + (panel + count) % panels * panel_size
-                fetched, step, apart = fetched_by(tile_last - tile_first, depth, right, following)
+                        ahead = b + (panel + count) % panels * panel_size
+                if ahead_step == 0:
+                    ahead = right
                 m = S.i32(block_first)
                 for t in range(tile_first, tile_last):
-                    end = m + tile_height(product, tiles, t)
+                    end = m + row_share
+                    if t < row_rest:
+                        end = end + 1
                     for h in S.unroll(len(HEIGHTS)):
                         while m + HEIGHTS[h] <= end:
                             gemm_tile_part(
@@ -637,7 +638,7 @@ def gemm_in_parts(
                                 ldc,
                                 (panel + p) * (NV * VL),
                                 product.columns - (panel + p) * (NV * VL),
-                                Ahead(fetched + (t - tile_first) * apart, step),
+                                Ahead(ahead + S.i64(t - tile_first) * steps_of(depth) * ahead_step, S.i64(ahead_step)),
                                 Sums(
                                     own + (p * block_rows + (m - block_first)) * (NV * VL),
                                     S.cast(k > 0, "int32"),
