@@ -14,7 +14,7 @@ multiplication):
   extra_types      pointer types of the epilogue's operands; the rest of the epilogue's parameters as in epilogue.py
   USE_FMA, PREFETCH  fused multiply-add (floats); how many k ahead the panel is prefetched, 0 = not
   STREAMS          whether the right operand is so large that it comes from memory
-  ROW_ALONE        whether there may be a single row, for which SIDE_BY_SIDE panels are read together
+  ROW_ALONE        whether there may be a single row, for which several panels are read together
   BY_ELEMENT       a product by an element of a register costs no broadcast: VL k at a time, each row's values in one
                    register (where they follow each other and need no conversion)
 
@@ -333,9 +333,9 @@ def gemm_tile(
     finish_tile(height, acc, extras, out, row_offset, ldc, n, columns)
 
 
-# Panels that a single row reads together: as many streams of memory, and sums enough that none waits for the one
-# before.
-SIDE_BY_SIDE = 4
+# Panels that a single row reads together: as many streams of memory, and, of four, sums enough that none waits for the
+# one before.
+SIDE_BY_SIDE = [4, 2, 1]
 
 
 @S.prim_func(is_inline=False)
@@ -363,7 +363,7 @@ def gemm_row(
             for v in S.unroll(NV):
                 line = b + (S.i64(p) * panel_size + (k * (NV * step_lanes()) + v * step_lanes()))
                 if PREFETCH > 0:
-                    S.prefetch(line + NEAR * NV * step_lanes())
+                    S.prefetch(line + PREFETCH // panels * (NV * step_lanes()))
                 acc[p * NV + v] = add_product(acc[p * NV + v], left, S.vload(line, lanes=step_lanes()))
     for p in S.unroll(panels):
         own = [acc[p * NV + v] for v in range(NV)]
@@ -397,11 +397,10 @@ def row_alone(first, last, panels, a, b, out, extras, product, a_step, ldc, a_ba
         left = a + (outer * a_batch.outer + inner * a_batch.inner)
         right = b + (outer * b_batch.outer + inner * b_batch.inner + panel * panel_size)
         n = panel * (NV * VL)
-        together = S.i32(1)
-        if S.min(last - unit, panels - panel) >= SIDE_BY_SIDE:
-            together = S.i32(SIDE_BY_SIDE)
-        for count in [SIDE_BY_SIDE, 1]:
-            if together == count:
+        together = S.i32(0)
+        for count in SIDE_BY_SIDE:
+            if together == 0 and S.min(last - unit, panels - panel) >= count:
+                together = S.i32(count)
                 gemm_row(
                     count,
                     left,

@@ -21,8 +21,7 @@ void add_layer(OnnxBuilder& b, const Layer& layer) {
   const std::string x = b.input("x", DType::kF32, {"N", layer.depth});
   std::string y = b.op("MatMul", {x, b.weight({layer.depth, layer.columns}, 0.05)});
   y = b.op("Add", {y, b.weight({layer.columns}, 1)});
-  if (layer.residual)
-    y = b.op("Add", {y, b.op("Mul", {b.input("r", DType::kF32, {"N", layer.columns}), b.scalar(2)})});
+  if (layer.residual) y = b.op("Add", {y, b.op("Mul", {b.input("r", DType::kF32, {"N", layer.columns}), b.scalar(2)})});
   y = b.op(layer.is_long ? "Tanh" : "Relu", {y});
   b.output(y, "y", DType::kF32, {"N", layer.columns});
 }
