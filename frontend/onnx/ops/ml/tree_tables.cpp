@@ -416,7 +416,7 @@ Heights heights_of(const std::vector<Split>& splits, const std::vector<size_t>& 
 }
 
 // Trees fit the data: few comparisons pass as often as not, and ways are longer than mean_levels() by so many levels.
-constexpr int64_t kLongerWays = 3;
+constexpr int64_t kLongerWays = 2;
 
 // "dense" if every leaf has all targets, in order, "single" if it has one of several.
 std::string_view kind_of_leaves(const Forest& forest) {
