@@ -8,16 +8,18 @@ namespace {
 // aipu::TreeEnsemble(x, nodes, roots, blocks, leaf_targets, leaf_weights): what the trees say of each row of x.
 //
 // nodes: two words each (int32, thresholds float32; or int64 and float64). A branch: the threshold's bits; and
-// distance << (feature_bits + 1) | flag << feature_bits | feature. It goes on `distance` away, one node before that if
-// x <= threshold; NaN takes this way if the flag is set (`missing`: some flag is; the threshold is not NaN then).
-// Distance 0 is a leaf: the threshold is NaN, its lowest two bits say how many nodes behind it its value is. That is
-// the number's bits; of several targets, by `leaves`, the first of its entries in leaf_targets and leaf_weights and how
-// many they are ("listed"; "dense": all have the targets 0, 1, ... in order), or the target and the number's bits
-// ("single": every leaf speaks of one target). roots: where each tree begins. blocks: ranges of trees that fit the
-// cache together: the first of each, and the end. Sums are taken block by block. levels: a guess of how deep most
-// leaves are.
+// child << (feature_bits + 2) | flag << feature_bits | feature. It goes on at the node `child`, counted from where its
+// block of trees begins, or at the one before that if x <= threshold; NaN takes this way if the flag is set (`missing`:
+// some flag is; the threshold is not NaN then). A leaf has the bit 2 << feature_bits, is its own child, and its
+// threshold is NaN, of which the lowest two bits say how many nodes behind it its value is. That is the number's bits;
+// of several targets, by `leaves`, the first of its entries in leaf_targets and leaf_weights and how many they are
+// ("listed"; "dense": all have the targets 0, 1, ... in order), or the target and the number's bits ("single": every
+// leaf speaks of one target). blocks [B + 1, 2]: ranges of trees that fit the cache together: the first of each and the
+// node from which its nodes are counted; and the end. roots: where each tree begins in its block. Sums are taken block
+// by block. levels: a guess of how deep most leaves are.
 Status infer_tree_ensemble(InferContext& ctx) {
   AIPU_RETURN_IF_ERROR(expect_rank(ctx, 0, 2));
+  AIPU_RETURN_IF_ERROR(expect_rank(ctx, 3, 2));
   const Attributes& attributes = ctx.attributes();
   const int64_t targets = attributes.i("targets");
   const int64_t bits = attributes.i("feature_bits");
@@ -57,7 +59,9 @@ OpDef tree_ensemble_op() {
                     attr::required("feature_bits", AttributeKind::kInt),
                     attr::i("missing", 0),
                     attr::s("leaves", "listed"),
-                    attr::i("levels", 0)};
+                    attr::i("levels", 0),
+                    attr::i("row_levels", 0),
+                    attr::i("height", int64_t{1} << 30)};
   def.infer = infer_tree_ensemble;
   def.verify = verify_tree_ensemble;
   def.axes = row_axes;

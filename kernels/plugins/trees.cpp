@@ -11,7 +11,7 @@ using graph::Graph;
 using graph::Node;
 
 // Walks that go on side by side, of rows through one tree, and of one row through trees: as many as hide the latency of
-// their loads and still fit the registers.
+// their loads and still fit the registers. Those that have not reached a leaf are gathered over several of them.
 constexpr int64_t kWalks = 8;
 constexpr int64_t kTrees = 10;
 constexpr int64_t kChunk = 12 * kTrees;  // trees after which a row's walks that go on are gathered
@@ -47,6 +47,8 @@ class TreesPlugin final : public SingleOpPlugin {
     const bool missing = node.attributes.i("missing") != 0;
     // A walk looks at a part of the nodes, which are two words each; copying a row must cost less.
     const bool twice = missing && 8 * features <= nodes.shape[0].constant_or(0);
+    // Rows that stay in the first-level cache for all trees of a block.
+    const int64_t rows_together = std::clamp<int64_t>(int64_t{512} / (features * (twice ? 2 : 1)), 1, 8) * kWalks;
     const Dim row_bytes = (int64_t{2} << bits) * static_cast<int64_t>(dtype_bytes(real));
     dsl::TemplateParams params;
     params.set("X", storage_dtype(x.dtype))
@@ -54,6 +56,7 @@ class TreesPlugin final : public SingleOpPlugin {
         .set("REAL", real)
         .set("WALKS", kWalks)
         .set("TREES", kTrees)
+        .set("ROWS", rows_together)
         .set("CHUNK", kChunk)
         .set("TARGETS", node.attributes.i("targets"))
         .set("AGGREGATE", node.attributes.s("aggregate"))
@@ -61,7 +64,10 @@ class TreesPlugin final : public SingleOpPlugin {
         .set("FEATURES", features)
         .set("MISSING", missing)
         .set("TWICE", twice)
-        .set("LEAVES", node.attributes.s("leaves"));
+        .set("LEAVES", node.attributes.s("leaves"))
+        .set("STRIDE", twice ? int64_t{2} << bits : x.shape[1].constant_or(0))
+        .set("ALL_REACHED", node.attributes.i("row_levels") >= node.attributes.i("height"))
+        .set("ALONE", graph.type(node.inputs[2]).shape[0] == Dim(1));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("trees.py", "tree_ensemble", params));
     KernelArguments arguments;
     arguments.pointer("x", context.value(node.inputs[0]))
@@ -71,12 +77,13 @@ class TreesPlugin final : public SingleOpPlugin {
         .pointer("leaf_targets", context.value(node.inputs[4]))
         .pointer("leaf_weights", context.value(node.inputs[5]))
         .pointer("out", context.value(node.outputs[0]))
-        .pointer("work",
-                 twice ? context.add_workspace(tec_count() * kWalks * row_bytes) : context.value(node.outputs[0]))
+        .pointer("work", twice ? context.add_workspace(tec_count() * rows_together * row_bytes)
+                               : context.value(node.outputs[0]))
         .scalars({{"rows", x.shape[0]},
                   {"columns", x.shape[1]},
                   {"block_count", graph.type(node.inputs[3]).shape[0] - 1},
-                  {"levels", node.attributes.i("levels")}});
+                  {"levels", node.attributes.i("levels")},
+                  {"row_levels", node.attributes.i("row_levels")}});
     return context.launch(std::move(kernel), arguments, graph::max(graph::ceildiv(x.shape[0], kWalks), 1));
   }
 

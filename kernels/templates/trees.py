@@ -3,36 +3,42 @@
 Nothing branches on what a row holds. Where NaN has ways of its own (MISSING) each row is there twice (TWICE), as it
 is and with the least number in place of NaN, and the flag of a node is a part of its feature's number: it says which
 one is read. Rows of more features than a walk looks at are not copied, there the flag is tested. Many walks go on at
-a time, so that the loads of one overlap with those of the others: of WALKS rows through one tree, or, where there
-are fewer rows, of one row through TREES trees. The latter go `levels` down before anyone looks which of a CHUNK of
-trees have not reached a leaf; these go on together. Sums are taken in the order of the trees either way, block by
-block, so that a row's result does not depend on the others.
+a time, so that the loads of one overlap with those of the others: of up to ROWS rows through one tree, WALKS at a
+time, or, where there are fewer than WALKS rows, of one row through trees, TREES at a time. All go `row_levels` or
+`levels` down before anyone looks which of ROWS rows, or of a CHUNK of trees, have not reached a leaf; these go on
+together. Sums are taken in the order of the trees either way, block by block, so that a row's result does not depend
+on the others. ALONE: there is one tree. ALL_REACHED: no way is longer than
+`row_levels`. STRIDE: how far apart rows are that are read, 0 where a run says so.
 """
 
 from aipu import script as S
 from sharing import own_share
 
 
-def step(x, nodes, at, row, k):
-    """One level down; gives the distance to the child, which is 0 at a leaf."""
+def step(nodes, at, row, k):
+    """One level down through the row that row[k] points to; gives the word of the node that was left."""
     node = S.i64(at[k])
     word = nodes[2 * node + 1]
-    distance = word >> (FEATURE_BITS + 1)
-    value = S.cast(x[row[k] + S.i32(word & (((2 if TWICE else 1) << FEATURE_BITS) - 1))], REAL)
+    value = S.cast(row[k][S.i32(word & (((2 if TWICE else 1) << FEATURE_BITS) - 1))], REAL)
     passes = value <= S.reinterpret(nodes[2 * node], REAL)
     if MISSING and not TWICE:
         passes = passes or (value != value and ((word >> FEATURE_BITS) & 1) != 0)
-    at[k] = at[k] + S.u32(distance) - (S.u32(1) if passes else S.u32(0))
-    return distance
+    at[k] = S.u32(word >> (FEATURE_BITS + 2)) - (S.u32(1) if passes else S.u32(0))
+    return word
 
 
-def walk(x, nodes, at, row, walks):
-    """Takes the walks from the nodes at[k] through the rows that begin at x[row[k]] to the leaves."""
-    moved = S.cast(1, WORD)
-    while moved != S.cast(0, WORD):
-        moved = S.cast(0, WORD)
+def is_branch(words):
+    """Of a word; of the common bits of several: of one of them."""
+    return (words & S.cast(2 << FEATURE_BITS, WORD)) == S.cast(0, WORD)
+
+
+def walk(nodes, at, row, walks):
+    """Takes the walks from the nodes at[k] to the leaves."""
+    words = S.cast(0, WORD)
+    while is_branch(words):
+        words = S.cast(-1, WORD)
         for k in S.unroll(walks):
-            moved = moved | step(x, nodes, at, row, k)
+            words = words & step(nodes, at, row, k)
 
 
 def write_twice(row, twice):
@@ -67,8 +73,9 @@ def add_leaf(nodes, leaf, leaf_targets, leaf_weights, sums):
     if LEAVES == "single":
         sums[first] = combined(sums[first], S.reinterpret(nodes[value + 1], REAL))
     elif LEAVES == "dense":
-        for t in range(TARGETS):
-            sums[t] = combined(sums[t], leaf_weights[first + t])
+        weights = leaf_weights + first
+        for t in S.unroll(TARGETS) if TARGETS <= 8 else range(TARGETS):
+            sums[t] = combined(nothing() if ALONE else sums[t], weights[t])
     else:
         for e in range(first, first + S.i32(nodes[value + 1])):
             target = S.i32(leaf_targets[e])
@@ -97,36 +104,67 @@ def walk_rows(
     out: S.ptr(REAL, "global"),
     work: S.ptr(REAL, "global"),
     row_first: S.i32,
-    rows: S.i32,
+    skipped: S.i32,
+    here: S.i32,
     columns: S.i32,
+    levels: S.i32,
     tree_first: S.i32,
     tree_last: S.i32,
 ):
-    """The trees of a block for the WALKS rows from row_first on, those beyond `rows` left out."""
+    """The trees of a block for the `here` rows from row_first on, from WALKS to ROWS, of which the first `skipped` have
+    their results. WALKS of them are walked at a time, the last ones again where WALKS does not divide them.
+    """
     at = S.alloc_buffer((WALKS,), "u32")
-    row = S.alloc_buffer((WALKS,), "i32")
-    sums = S.alloc_buffer((WALKS,), REAL)
-    for k in S.unroll(WALKS):
-        row[k] = S.min(row_first + k, rows - 1) * columns
-        if TWICE:
-            write_twice(x + row[k], work + k * (2 << FEATURE_BITS))
-            row[k] = k * (2 << FEATURE_BITS)
-        sums[k] = nothing()
+    which = S.alloc_buffer((WALKS,), "i32")
+    reached = S.alloc_buffer((ROWS,), "u32")
+    waiting = S.alloc_buffer((ROWS + WALKS,), "i32")  # the rows that have not reached a leaf
+    sums = S.alloc_buffer((ROWS,), REAL)
+    own = x + row_first * columns
+    if TWICE:
+        for r in range(here):
+            write_twice(own + r * columns, work + r * (2 << FEATURE_BITS))
+    rows = work if TWICE else own
+    stride = STRIDE if STRIDE > 0 else S.i32(0) + columns
+    if TARGETS == 1:
+        for r in range(here):
+            sums[r] = nothing()
     for tree in range(tree_first, tree_last):
         root = S.u32(roots[tree])
-        for k in S.unroll(WALKS):
-            at[k] = root
-        walk(work if TWICE else x, nodes, at, row, WALKS)
-        for k in S.unroll(WALKS):
+        left = S.i32(0)
+        for group in range(0, here, WALKS):
+            first = S.min(group, here - WALKS)
+            for k in S.unroll(WALKS):
+                at[k] = root
+            row = [rows + (first + k) * stride for k in range(WALKS)]
+            if STRIDE > 0:
+                group_rows = rows + first * STRIDE
+                row = [group_rows + k * STRIDE for k in range(WALKS)]
+            for level in range(levels):
+                for k in S.unroll(WALKS):
+                    step(nodes, at, row, k)
+            for k in S.unroll(WALKS):
+                reached[first + k] = at[k]
+                if not ALL_REACHED:
+                    waiting[left] = first + k
+                    left = left + (S.i32(1) if is_branch(nodes[2 * S.i64(at[k]) + 1]) else S.i32(0))
+        if not ALL_REACHED:
+            for group in range(0, left, WALKS):
+                for k in S.unroll(WALKS):
+                    which[k] = waiting[S.min(group + k, left - 1)]
+                    at[k] = reached[which[k]]
+                row = [rows + which[k] * stride for k in range(WALKS)]
+                walk(nodes, at, row, WALKS)
+                for k in S.unroll(WALKS):
+                    reached[which[k]] = at[k]
+        for r in range(skipped, here):
             if TARGETS == 1:
-                sums[k] = combined(sums[k], value_of(nodes, at[k]))
-            elif row_first + k < rows:
-                add_leaf(nodes, at[k], leaf_targets, leaf_weights, out + (row_first + k) * TARGETS)
+                sums[r] = combined(sums[r], value_of(nodes, reached[r]))
+            else:
+                add_leaf(nodes, reached[r], leaf_targets, leaf_weights, out + (row_first + r) * TARGETS)
     if TARGETS == 1:
-        for k in S.unroll(WALKS):
-            if row_first + k < rows:
-                p = out + row_first + k
-                p[0] = sums[k] if tree_first == 0 else combined(p[0], sums[k])
+        for r in range(skipped, here):
+            p = out + row_first + r
+            p[0] = sums[r] if tree_first == 0 else combined(p[0], sums[r])
 
 
 @S.prim_func
@@ -146,15 +184,13 @@ def walk_trees(
 ):
     """The trees of a block for one row, TREES of them at a time."""
     at = S.alloc_buffer((TREES,), "u32")
-    row = S.alloc_buffer((TREES,), "i32")
     reached = S.alloc_buffer((CHUNK,), "u32")  # by the trees of a chunk
     waiting = S.alloc_buffer((CHUNK,), "i32")  # those that have not reached a leaf
     total = nothing()
     own = x + own_row * columns
     if TWICE:
         write_twice(own, work)
-    for k in S.unroll(TREES):
-        row[k] = 0
+    row = [work if TWICE else own for k in range(TREES)]
     for chunk in range(tree_first, tree_last, CHUNK):
         count = S.min(CHUNK, tree_last - chunk)
         left = S.i32(0)
@@ -163,15 +199,15 @@ def walk_trees(
                 at[k] = S.u32(roots[S.min(chunk + tree + k, tree_last - 1)])
             for level in range(levels):
                 for k in S.unroll(TREES):
-                    step(work if TWICE else own, nodes, at, row, k)
+                    step(nodes, at, row, k)
             for k in S.unroll(TREES):
                 reached[tree + k] = at[k]
                 waiting[left] = tree + k
-                left = left + (S.i32(1) if nodes[2 * S.i64(at[k]) + 1] != S.cast(0, WORD) else S.i32(0))
+                left = left + (S.i32(1) if is_branch(nodes[2 * S.i64(at[k]) + 1]) else S.i32(0))
         for first in range(0, left, TREES):
             for k in S.unroll(TREES):
                 at[k] = reached[waiting[S.min(first + k, left - 1)]]
-            walk(work if TWICE else own, nodes, at, row, TREES)
+            walk(nodes, at, row, TREES)
             for k in S.unroll(TREES):
                 reached[waiting[S.min(first + k, left - 1)]] = at[k]
         for tree in range(count):
@@ -198,37 +234,54 @@ def tree_ensemble(
     columns: S.i32,
     block_count: S.i32,
     levels: S.i32,
+    row_levels: S.i32,
 ):
-    """work: WALKS rows, each there twice, per TEC; nothing unless TWICE."""
-    own = work + S.get_local_id() * WALKS * (2 << FEATURE_BITS) if TWICE else work
+    """work: ROWS rows, each there twice, per TEC; nothing unless TWICE."""
+    own = work + S.get_local_id() * ROWS * (2 << FEATURE_BITS) if TWICE else work
     step = WALKS if rows >= WALKS else 1
     first, last = own_share(S.ceildiv(rows, step))
-    if TARGETS > 1:
+    if TARGETS > 1 and not (ALONE and LEAVES == "dense"):
         for i in range(first * step * TARGETS, S.min(last * step, rows) * TARGETS):
             out[i] = nothing()
     for block in range(block_count):
-        tree_first = S.i32(blocks[block])
-        tree_last = S.i32(blocks[block + 1])
-        for unit in range(first, last):
-            if rows >= WALKS:
-                first_row = unit * WALKS
+        tree_first = S.i32(blocks[2 * block])
+        tree_last = S.i32(blocks[2 * block + 2])
+        own_nodes = nodes + 2 * S.i64(blocks[2 * block + 1])
+        if rows >= WALKS:
+            row_last = S.min(last * WALKS, rows)
+            for row in range(first * WALKS, row_last, ROWS):
+                from_row = S.min(row, rows - WALKS)
                 walk_rows(
                     x,
-                    nodes,
+                    own_nodes,
                     roots,
                     leaf_targets,
                     leaf_weights,
                     out,
                     own,
-                    first_row,
-                    rows,
+                    from_row,
+                    row - from_row,
+                    S.min(S.max(row_last - from_row, WALKS), ROWS),
                     columns,
+                    row_levels,
                     tree_first,
                     tree_last,
                 )
-            else:
+        else:
+            for row in range(first, last):
                 walk_trees(
-                    x, nodes, roots, leaf_targets, leaf_weights, out, own, unit, columns, levels, tree_first, tree_last
+                    x,
+                    own_nodes,
+                    roots,
+                    leaf_targets,
+                    leaf_weights,
+                    out,
+                    own,
+                    row,
+                    columns,
+                    levels,
+                    tree_first,
+                    tree_last,
                 )
     for r in range(first * step, S.min(last * step, rows)):
         finish(out, r)

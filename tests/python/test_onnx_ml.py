@@ -116,6 +116,28 @@ def test_comparisons(tmp_path, random, family, mode):
     family.check(tmp_path)
 
 
+@pytest.mark.parametrize("columns", [4, "C"])
+@pytest.mark.parametrize("trees, depth, targets, most", [(1, 9, 3, 3), (6, 6, 1, 1), (300, 8, 2, 1), (40, 5, 9, 2)])
+def test_rows_do_not_depend_on_the_others(tmp_path, random, trees, depth, targets, most, columns):
+    """One tree, several, more than a block; fewer rows than go through a tree together, and more, on two threads."""
+    forest = Forest(random, trees, depth, 4, targets, ["BRANCH_LEQ", "BRANCH_LT"], missing=targets != 9, most=most)
+    regressor = node(
+        "TreeEnsembleRegressor", ["x"], ["y"], "ai.onnx.ml", n_targets=targets, **forest.attributes("target")
+    )
+    write_model("m.onnx", [regressor], [("x", "float32", ["N", columns])], [("y", "float32", ["N", targets])])
+    path = aipu.build("m.onnx")["output"]
+    x = rows(random, 171, 4, missing=True)
+    model = aipu.load(path)
+    together = model.session(threads=1).run({"x": x})["y"].copy()
+    sums = np.array([[sum(w) for w in lists] for lists in forest.weights(x[:20])])
+    np.testing.assert_allclose(together[:20], sums, rtol=1e-4, atol=1e-4)
+    first, session = 0, model.session(threads=2)
+    for count in (1, 7, 8, 9, 16, 64, 66):
+        found = session.run({"x": x[first : first + count]})["y"]
+        np.testing.assert_array_equal(found, together[first : first + count])
+        first += count
+
+
 def test_sets_of_categories(tmp_path, random, family):
     """As LightGBM's are written: equalities one behind the other, which share a branch where they hold."""
     x = random.integers(0, 6, (21, 2)).astype(F32)

@@ -198,11 +198,10 @@ class Splitter {
   std::vector<int64_t> split_of_;                     // by node of the forest, -1: not reached yet
 };
 
-// A node as it is laid out. Without a split it never passes; with distance 0 it is a leaf, whose value is
-// `value_distance` away.
+// A node as it is laid out. Without a split it is a leaf, whose value is `value_distance` away.
 struct Record {
   int64_t split = -1;
-  int64_t distance = 0;  // of the child for "false"; that for "true" is the record before it
+  int64_t child = 0;  // the record for "false", that for "true" is the one before it; a leaf is its own
   int64_t value_distance = 0;
   int64_t leaf = -1;  // the record is the value of this node of the forest
 };
@@ -231,10 +230,10 @@ class Layout {
   }
 
   // For the end.
-  void set_distances() {
+  void set_children() {
     for (size_t i = 0; i < records.size(); ++i) {
-      if (const int64_t split = records[i].split; split >= 0)
-        records[i].distance = children_[static_cast<size_t>(split)] + 1 - static_cast<int64_t>(i);
+      const int64_t split = records[i].split;
+      records[i].child = split >= 0 ? children_[static_cast<size_t>(split)] + 1 : static_cast<int64_t>(i);
     }
   }
 
@@ -265,6 +264,30 @@ ConstantPtr list_of(DType dtype, const std::vector<T>& elements) {
 // Trees whose tables fit the second-level cache together, with the rows that they are walked for.
 constexpr int64_t kBlockBytes = int64_t{1} << 18;
 
+// Trees that are walked together.
+struct Block {
+  int64_t first_tree = 0, first_record = 0;  // children are counted from this record on
+};
+
+std::vector<Block> blocks_of(const Layout& layout, const std::vector<int64_t>& roots, int64_t record_bytes) {
+  std::vector<Block> blocks;
+  for (size_t tree = 0; tree < roots.size(); ++tree) {
+    const int64_t end = tree + 1 < roots.size() ? roots[tree + 1] : static_cast<int64_t>(layout.records.size());
+    if (tree == 0 || (end - blocks.back().first_record) * record_bytes > kBlockBytes)
+      blocks.push_back({static_cast<int64_t>(tree), roots[tree]});
+  }
+  // Trees that share nodes may lead back to an earlier block.
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    const size_t end = b + 1 < blocks.size() ? static_cast<size_t>(blocks[b + 1].first_record) : layout.records.size();
+    for (auto i = static_cast<size_t>(blocks[b].first_record); i < end; ++i) {
+      if (layout.records[i].child >= blocks[b].first_record) continue;
+      for (Block& block : blocks) block.first_record = 0;
+      return blocks;
+    }
+  }
+  return blocks;
+}
+
 // Of a leaf with one target, which it may name several times, or not at all.
 double only_weight(const std::vector<LeafWeight>& weights, std::string_view aggregate) {
   if (aggregate != "sum") {
@@ -281,26 +304,36 @@ double only_weight(const std::vector<LeafWeight>& weights, std::string_view aggr
 // Word: int32 with float32 thresholds, int64 with float64 ones.
 template <typename Word, typename Real>
 void pack(const Layout& layout, const std::vector<Split>& splits, const Forest& forest,
-          const std::vector<int64_t>& roots, std::string_view aggregate, TreeTables* out) {
+          const std::vector<int64_t>& roots, const std::vector<Block>& blocks, std::string_view aggregate,
+          TreeTables* out) {
   std::vector<Word> words;
   std::vector<Word> leaf_targets;
   std::vector<Real> leaf_weights;
   words.reserve(layout.records.size() * 2);
   const auto bits = static_cast<unsigned>(out->feature_bits);
-  for (const Record& record : layout.records) {
+  const auto child_word = [&](const Record& record, int64_t block_first) {
+    return static_cast<Word>(static_cast<Word>(record.child - block_first) * (Word{1} << (bits + 2)));
+  };
+  size_t block = 0;
+  for (size_t i = 0; i < layout.records.size(); ++i) {
+    const Record& record = layout.records[i];
+    while (block + 1 < blocks.size() &&
+           static_cast<int64_t>(i) >= roots[static_cast<size_t>(blocks[block + 1].first_tree)])
+      ++block;
+    const int64_t block_first = blocks[block].first_record;
     if (record.split >= 0) {
       const Split& split = splits[static_cast<size_t>(record.split)];
       words.push_back(std::bit_cast<Word>(static_cast<Real>(split.threshold)));
       const auto flag = static_cast<Word>(split.missing_is_true ? 1 : 0);
-      words.push_back(static_cast<Word>(static_cast<Word>(record.distance) * (Word{1} << (bits + 1)) +
-                                        flag * (Word{1} << bits) + static_cast<Word>(split.feature)));
+      words.push_back(static_cast<Word>(child_word(record, block_first) + flag * (Word{1} << bits) +
+                                        static_cast<Word>(split.feature)));
       continue;
     }
     if (record.leaf < 0) {
       // A NaN, the low bits of which say where the value is.
       words.push_back(static_cast<Word>(std::bit_cast<Word>(std::numeric_limits<Real>::quiet_NaN()) |
                                         static_cast<Word>(record.value_distance)));
-      words.push_back(0);
+      words.push_back(static_cast<Word>(child_word(record, block_first) + (Word{2} << bits)));
       continue;
     }
     const auto& weights = forest.nodes[static_cast<size_t>(record.leaf)].weights;
@@ -322,22 +355,21 @@ void pack(const Layout& layout, const std::vector<Split>& splits, const Forest& 
     }
   }
   const DType word = sizeof(Word) == 4 ? DType::kI32 : DType::kI64;
-  std::vector<Word> starts, blocks;
-  const auto block_records = kBlockBytes / static_cast<int64_t>(2 * sizeof(Word));
-  int64_t block_first = 0;
-  for (size_t tree = 0; tree < roots.size(); ++tree) {
-    starts.push_back(static_cast<Word>(roots[tree]));
-    const int64_t end = tree + 1 < roots.size() ? roots[tree + 1] : static_cast<int64_t>(layout.records.size());
-    if (tree == 0 || end - block_first > block_records) {
-      blocks.push_back(static_cast<Word>(tree));
-      block_first = roots[tree];
-    }
+  std::vector<Word> starts, ranges;
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    const auto end = b + 1 < blocks.size() ? static_cast<size_t>(blocks[b + 1].first_tree) : roots.size();
+    for (auto tree = static_cast<size_t>(blocks[b].first_tree); tree < end; ++tree)
+      starts.push_back(static_cast<Word>(roots[tree] - blocks[b].first_record));
+    ranges.push_back(static_cast<Word>(blocks[b].first_tree));
+    ranges.push_back(static_cast<Word>(blocks[b].first_record));
   }
-  blocks.push_back(static_cast<Word>(roots.size()));
+  ranges.push_back(static_cast<Word>(roots.size()));
+  ranges.push_back(0);
   if (leaf_weights.empty()) leaf_targets.push_back(0), leaf_weights.push_back(0);
   out->nodes = list_of(word, words);
   out->roots = list_of(word, starts);
-  out->blocks = list_of(word, blocks);
+  out->blocks =
+      graph::Constant::of<Word>(word, {static_cast<int64_t>(blocks.size()) + 1, 2}, std::span<const Word>(ranges));
   out->leaf_targets = list_of(word, leaf_targets);
   out->leaf_weights = list_of(sizeof(Real) == 4 ? DType::kF32 : DType::kF64, leaf_weights);
 }
@@ -358,6 +390,33 @@ int64_t mean_levels(const std::vector<Split>& splits, const std::vector<size_t>&
   }
   return trees.empty() ? 0 : static_cast<int64_t>(std::ceil(sum / static_cast<double>(trees.size())));
 }
+
+struct Heights {
+  int64_t mean = 0, most = 0;  // of the trees; the mean is rounded up
+};
+
+// The comparisons on the longest way through a tree.
+Heights heights_of(const std::vector<Split>& splits, const std::vector<size_t>& parents_first,
+                   const std::vector<int64_t>& trees) {
+  std::vector<int64_t> heights(splits.size());
+  const auto height = [&](int64_t split) { return split >= 0 ? heights[static_cast<size_t>(split)] : 0; };
+  for (size_t i = parents_first.size(); i-- > 0;) {
+    const Split& split = splits[parents_first[i]];
+    heights[parents_first[i]] = 1 + std::max(height(split.if_true), height(split.if_false));
+  }
+  Heights out;
+  int64_t sum = 0;
+  for (const int64_t tree : trees) {
+    sum += height(tree);
+    out.most = std::max(out.most, height(tree));
+  }
+  const auto count = static_cast<int64_t>(trees.size());
+  if (count > 0) out.mean = (sum + count - 1) / count;
+  return out;
+}
+
+// Trees fit the data: few comparisons pass as often as not, and ways are longer than mean_levels() by so many levels.
+constexpr int64_t kLongerWays = 2;
 
 // "dense" if every leaf has all targets, in order, "single" if it has one of several.
 std::string_view kind_of_leaves(const Forest& forest) {
@@ -385,10 +444,9 @@ Result<TreeTables> make_tree_tables(const Forest& forest, DType compare, std::st
   std::vector<int64_t> roots;
   roots.reserve(trees.size());
   for (const int64_t tree : trees) roots.push_back(layout.add_tree(tree));
-  layout.set_distances();
+  layout.set_children();
   TreeTables out;
-  int64_t most_distance = 0, most_feature = 0;
-  for (const Record& record : layout.records) most_distance = std::max(most_distance, std::abs(record.distance));
+  int64_t most_feature = 0;
   for (const Split& split : splitter.splits) {
     out.tracks_missing |= split.missing_is_true;
     most_feature = std::max(most_feature, split.feature);
@@ -398,13 +456,25 @@ Result<TreeTables> make_tree_tables(const Forest& forest, DType compare, std::st
   out.feature_bits = static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(most_feature)));
   out.leaves = kind_of_leaves(forest);
   out.levels = mean_levels(splitter.splits, order, trees);
-  // One bit says where NaN goes, one is the sign of the distance.
-  const bool narrow = out.feature_bits + std::bit_width(static_cast<uint64_t>(most_distance)) + 2 <= 32;
-  if (compare == DType::kF32 && narrow) {
-    pack<int32_t, float>(layout, splitter.splits, forest, roots, aggregate, &out);
-  } else {
-    pack<int64_t, double>(layout, splitter.splits, forest, roots, aggregate, &out);
+  const Heights heights = heights_of(splitter.splits, order, trees);
+  out.height = heights.most;
+  out.row_levels = std::min(out.levels + kLongerWays, heights.mean);
+  if (compare == DType::kF32) {
+    const std::vector<Block> blocks = blocks_of(layout, roots, 2 * sizeof(int32_t));
+    int64_t most_child = 0;
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      const size_t tree = b + 1 < blocks.size() ? static_cast<size_t>(blocks[b + 1].first_tree) : roots.size();
+      const int64_t end = tree < roots.size() ? roots[tree] : static_cast<int64_t>(layout.records.size());
+      most_child = std::max(most_child, end - blocks[b].first_record);
+    }
+    // One bit says where NaN goes, one is that of leaves, one the sign.
+    if (out.feature_bits + std::bit_width(static_cast<uint64_t>(most_child)) + 3 <= 32) {
+      pack<int32_t, float>(layout, splitter.splits, forest, roots, blocks, aggregate, &out);
+      return out;
+    }
   }
+  const std::vector<Block> blocks = blocks_of(layout, roots, 2 * sizeof(int64_t));
+  pack<int64_t, double>(layout, splitter.splits, forest, roots, blocks, aggregate, &out);
   return out;
 }
 
@@ -422,7 +492,9 @@ ValueId emit_forest(OpContext& c, ValueId x, const Forest& forest, DType compare
                             {"feature_bits", tables->feature_bits},
                             {"missing", int64_t{tables->tracks_missing}},
                             {"leaves", std::string(tables->leaves)},
-                            {"levels", tables->levels}},
+                            {"levels", tables->levels},
+                            {"row_levels", tables->row_levels},
+                            {"height", tables->height}},
                            {x, c.constant(tables->nodes), c.constant(tables->roots), c.constant(tables->blocks),
                             c.constant(tables->leaf_targets), c.constant(tables->leaf_weights)});
   return c.cast(y, compare);

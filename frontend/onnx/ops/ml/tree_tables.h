@@ -43,7 +43,7 @@ struct TreeTables {
   int64_t features = 0;      // at least so many columns
   bool tracks_missing = false;
   std::string_view leaves = "listed";
-  int64_t levels = 0;
+  int64_t levels = 0, row_levels = 0, height = 0;
 };
 
 Result<TreeTables> make_tree_tables(const Forest& forest, DType compare, std::string_view aggregate);
