@@ -123,8 +123,8 @@ void add_options(Tool& tool, Options& options) {
       ->capture_default_str()
       ->group(group);
   app.add_flag("--fast-math", build.fast_math,
-               "trade accuracy for speed: large 3x3 convolutions by Winograd's F(4x4), errors several times those of "
-               "float32 sums, NaN and infinities spread over tiles of 4x4 pixels (no NaN is lost)")
+               "trade accuracy for speed: longer sums in large 3x3 convolutions by Winograd's F(4x4), errors several "
+               "times those of direct float32 sums")
       ->group(group);
   app.add_option(
          "--precision", build.precision,

@@ -4,6 +4,8 @@
 namespace aipu::graph {
 namespace {
 
+enum Operand : size_t { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kP, kXScale, kWScale, kRScale };
+
 struct Recurrence {
   std::string name;
   int gates;
@@ -42,7 +44,7 @@ Status infer_recurrent(const Recurrence& kind, InferContext& ctx) {
   AIPU_RETURN_IF_ERROR(expect_rank(ctx, 0, 3));
   AIPU_RETURN_IF_ERROR(expect_rank(ctx, 1, 3));
   AIPU_RETURN_IF_ERROR(expect_rank(ctx, 2, 3));
-  AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1, 2, 3, 5, 6, 7}));
+  AIPU_RETURN_IF_ERROR(same_dtype(ctx, {kX, kW, kR, kB, kInitialH, kInitialC, kP, kXScale, kWScale, kRScale}));
   const bool batch_first = a.i("layout") != 0;
   const Shape& input = ctx.input(0).shape;
   const Dim length = input[batch_first ? 1 : 0];
@@ -68,6 +70,11 @@ Status infer_recurrent(const Recurrence& kind, InferContext& ctx) {
   if (kind.name == "LSTM") {
     AIPU_RETURN_IF_ERROR(check(6, state, "initial_c"));
     AIPU_RETURN_IF_ERROR(check(7, {directions, hidden * Dim(3)}, "P"));
+    AIPU_RETURN_IF_ERROR(check(kXScale, {}, "X_scale"));
+    AIPU_RETURN_IF_ERROR(check(kWScale, {directions, rows}, "W_scale"));
+    AIPU_RETURN_IF_ERROR(check(kRScale, {directions, rows}, "R_scale"));
+    if (ctx.has_input(kXScale) != ctx.has_input(kWScale) || ctx.has_input(kXScale) != ctx.has_input(kRScale))
+      return invalid_model("X_scale, W_scale and R_scale come together or not at all");
   }
   const DType dtype = ctx.input(0).dtype;
   set_output(ctx, 0, dtype,
@@ -80,9 +87,10 @@ Status infer_recurrent(const Recurrence& kind, InferContext& ctx) {
 // Sequences of a batch are apart. `layout` 0: X is [steps, batch, inputs], Y [steps, directions, batch, hidden], states
 // [directions, batch, hidden]; 1: the batch is the first axis of all.
 AxisMap recurrent_axes(const Graph& graph, const Node& node) {
-  enum : size_t { kX = 0, kLengths = 4, kInitialH = 5, kInitialC = 6 };
   const bool batch_first = node.attributes.i("layout") != 0;
   AxisMapBuilder map(graph, node);
+  // The state is rounded over its range in all of a batch.
+  if (node.inputs.size() > kXScale && node.inputs[kXScale].valid()) return map.take();
   for (size_t k = 0; k < node.outputs.size(); ++k) {
     const size_t batch = batch_first ? 0 : k == 0 ? 2 : 1;
     map.link(k, batch, kX, batch_first ? 0 : 1).link(k, batch, kLengths, 0).apart(k, batch);
@@ -122,7 +130,7 @@ OpDef recurrent_op(std::string name, int gates, std::vector<std::string> default
     def.inputs.push_back(optional_operand("P", "f"));
     def.outputs.push_back(optional_operand("Y_c", "f"));
     def.attributes.push_back(attr::i("input_forget", 0));
-    def.attributes.push_back(attr::own(attr::i("rounds_state", 0)));
+    for (const char* scale : {"X_scale", "W_scale", "R_scale"}) def.inputs.push_back(optional_operand(scale, "f"));
   }
   if (kind.name == "GRU") def.attributes.push_back(attr::i("linear_before_reset", 0));
   def.complete = [kind](const Graph& graph, Node* node) { return complete_recurrent(kind, graph, node); };

@@ -1,5 +1,5 @@
-// Ensembles of decision trees, look-ups of keys, counts of n-grams, probabilities of pairs: what the importers of
-// classical models need kernels for.
+// Ensembles of decision trees, look-ups of keys, counts of n-grams, probabilities of pairs, radial kernels, norms of
+// short rows: what the importers of classical models need kernels for.
 #include "graph/ops/op_list.h"
 
 namespace aipu::graph {
@@ -113,6 +113,58 @@ OpDef couple_pairs_op() {
   return def;
 }
 
+// aipu::RadialKernel(x, vectors): exp(-gamma * |x[n] - v|^2) of each row of x [N, C] with each column v of vectors
+// [C, count].
+Status infer_radial_kernel(InferContext& ctx) {
+  AIPU_RETURN_IF_ERROR(expect_rank(ctx, 0, 2));
+  AIPU_RETURN_IF_ERROR(expect_rank(ctx, 1, 2));
+  AIPU_RETURN_IF_ERROR(expect_equal(ctx.input(0).shape[1], ctx.input(1).shape[0], "the number of features"));
+  set_output(ctx, 0, DType::kF32, {ctx.input(0).shape[0], ctx.input(1).shape[1]});
+  return {};
+}
+
+OpDef radial_kernel_op() {
+  OpDef def;
+  def.name = "aipu::RadialKernel";
+  def.inputs = {operand("x", "f"), operand("vectors", "f")};
+  def.outputs = {operand("y", "f")};
+  def.attributes = {attr::required("gamma", AttributeKind::kFloat)};
+  def.infer = infer_radial_kernel;
+  def.axes = row_axes;
+  return def;
+}
+
+// aipu::DivideByNorm(x): the rows along the last axis, of a constant extent, over their norm; those of norm 0 as they
+// are.
+Status infer_divide_by_norm(InferContext& ctx) {
+  AIPU_RETURN_IF_ERROR(expect_rank_at_least(ctx, 0, 1));
+  if (ctx.input(0).shape.back().constant_or(0) < 1) return invalid_model("has rows of unknown extent, or empty ones");
+  set_output(ctx, 0, ctx.input(0).dtype, ctx.input(0).shape);
+  return {};
+}
+
+Status verify_divide_by_norm(const Graph&, const Node& node) {
+  return expect_choice(node, "norm", {"l1", "l2", "max"});
+}
+
+AxisMap leading_axes(const Graph& graph, const Node& node) {
+  AxisMapBuilder map(graph, node);
+  for (size_t k = 0; k + 1 < map.output_rank(0); ++k) map.link(0, k, 0, k).apart(0, k);
+  return map.take();
+}
+
+OpDef divide_by_norm_op() {
+  OpDef def;
+  def.name = "aipu::DivideByNorm";
+  def.inputs = {operand("x", "f")};
+  def.outputs = {operand("y", "f")};
+  def.attributes = {attr::required("norm", AttributeKind::kString)};
+  def.infer = infer_divide_by_norm;
+  def.verify = verify_divide_by_norm;
+  def.axes = leading_axes;
+  return def;
+}
+
 // aipu::CountGrams(x, grams, columns): how often each of the grams (int64[count, n], rows in ascending order, all
 // different) occurs in each row of x: n elements that follow each other, or stand 2, 3, ... `skips` + 1 apart. The
 // counts of gram i go to column columns[i] of `size`.
@@ -140,6 +192,9 @@ OpDef count_grams_op() {
 
 }  // namespace
 
-std::vector<OpDef> trees_ops() { return {tree_ensemble_op(), find_key_op(), couple_pairs_op(), count_grams_op()}; }
+std::vector<OpDef> trees_ops() {
+  return {tree_ensemble_op(), find_key_op(),       couple_pairs_op(),
+          radial_kernel_op(), divide_by_norm_op(), count_grams_op()};
+}
 
 }  // namespace aipu::graph

@@ -267,6 +267,13 @@ bool elementwise_reports(const Graph& graph, NodeId node) {
   return !fused.ok() || !fused->faults.empty();
 }
 
+bool leaves_group(const Graph& graph, ValueId value, std::span<const NodeId> group) {
+  const std::vector<NodeId> users = graph.users(value);
+  return graph.is_graph_output(value) || users.empty() || std::any_of(users.begin(), users.end(), [&](NodeId user) {
+           return std::find(group.begin(), group.end(), user) == group.end();
+         });
+}
+
 std::vector<NodeId> grow_elementwise_group(const Graph& graph, NodeId anchor) {
   const graph::Shape& space = graph.type(graph.node(anchor).outputs[0]).shape;
   std::vector<NodeId> group = {anchor};
@@ -281,13 +288,7 @@ std::vector<NodeId> grow_elementwise_group(const Graph& graph, NodeId anchor) {
     return is_expressible(graph, node) && node.outputs.size() == 1 && graph.type(node.outputs[0]).shape == space &&
            faults_alike(node);
   };
-  const auto escapes = [&](ValueId value) {
-    if (graph.is_graph_output(value)) return true;
-    for (const NodeId user : graph.users(value)) {
-      if (std::find(group.begin(), group.end(), user) == group.end()) return true;
-    }
-    return false;
-  };
+  const auto escapes = [&](ValueId value) { return leaves_group(graph, value, group); };
   // What becomes an operand of the expression: numbers are written into it, and what an accumulating anchor reads is
   // its own business.
   const bool anchor_counts = is_expressible(graph, graph.node(anchor));

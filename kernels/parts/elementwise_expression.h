@@ -5,6 +5,7 @@
 // that as a parameter, so no template contains an activation.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -54,6 +55,10 @@ Result<FusedExpression> fuse_expression(const graph::Graph& graph, const std::ve
 
 // Whether the node's expression has faults.
 bool elementwise_reports(const graph::Graph& graph, graph::NodeId node);
+
+// Whether a group of these nodes has to store a value that one of them makes: others read it, or nobody does, for a
+// result that nobody asked for is the group's all the same.
+bool leaves_group(const graph::Graph& graph, graph::ValueId value, std::span<const graph::NodeId> group);
 
 // Extends {anchor} by the elementwise nodes after it (and their elementwise side inputs, where nobody else needs those)
 // that can run in the same index space as the anchor's output. The result is in topological order, and only the last

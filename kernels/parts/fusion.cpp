@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -71,12 +72,7 @@ std::vector<NodeId> epilogue_nodes(const Graph& graph, NodeId anchor) {
   while (usable > 1) {
     size_t escaping = 0;
     for (size_t i = 0; i < usable; ++i) {
-      const ValueId value = graph.node(group[i]).outputs[0];
-      bool escapes = graph.is_graph_output(value);
-      for (const NodeId user : graph.users(value)) {
-        escapes = escapes || std::find(group.begin(), group.begin() + static_cast<ptrdiff_t>(usable), user) ==
-                                 group.begin() + static_cast<ptrdiff_t>(usable);
-      }
+      const bool escapes = leaves_group(graph, graph.node(group[i]).outputs[0], std::span(group).first(usable));
       escaping += escapes ? 1 : 0;
       if (escapes && i + 1 < usable) escaping = 2;
     }

@@ -11,6 +11,7 @@
 #include "kernels/parts/depthwise.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/parts/gemm.h"
+#include "kernels/parts/grouped.h"
 #include "kernels/parts/image_copy.h"
 #include "kernels/parts/packing.h"
 #include "kernels/parts/rounding.h"
@@ -101,6 +102,9 @@ class ConvPlugin final : public OpPlugin {
       AIPU_ASSIGN_OR_RETURN(const bool staged, setup_staged(context, weights, geometry, stored, arithmetic));
       if (staged) return {};
     }
+    AIPU_ASSIGN_OR_RETURN(const bool grouped,
+                          launch_grouped_convolution(context, weights, geometry, stored, arithmetic));
+    if (grouped) return {};
     const auto [tile, lanes] = pointwise ? WindowTile{register_tile(context.target(), group_out, whole), whole}
                                          : window_tile(context.target(), group_out, whole, axes[2]);
     const int64_t panel_width = static_cast<int64_t>(tile.vectors) * lanes;

@@ -9,7 +9,7 @@ namespace aipu::kernels {
 
 void register_builtin_plugins(PluginRegistry& registry);
 
-// Ties of scores go to the one that comes first. winograd_f4 is for fast math only.
+// Ties of scores go to the one that comes first.
 // clang-format off
 #define AIPU_BUILTIN_PLUGINS(X) \
   X(view) \
@@ -24,6 +24,7 @@ void register_builtin_plugins(PluginRegistry& registry);
   X(conv) \
   X(winograd) \
   X(winograd_f4) \
+  X(winograd_f4_fast) \
   X(conv_transpose) \
   X(quantized) \
   X(block_quantized) \

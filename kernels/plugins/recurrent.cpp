@@ -119,6 +119,9 @@ class RecurrentPlugin final : public SingleOpPlugin {
     const int64_t blocks = (hidden + lanes - 1) / lanes, width = blocks * lanes;
     const auto bytes = static_cast<int64_t>(dtype_bytes(accumulator));
     const auto has = [&](size_t i) { return i < node.inputs.size() && node.inputs[i].valid(); };
+    // X, W and R are integers, of which these are the scales.
+    enum : size_t { kXScale = 8, kWScale, kRScale };
+    const bool integers = has(kXScale);
     const auto gives = [&](size_t i) { return i < node.outputs.size() && node.outputs[i].valid(); };
 
     // One set of panels per direction and gate, a vector wide.
@@ -142,18 +145,27 @@ class RecurrentPlugin final : public SingleOpPlugin {
     };
     AIPU_ASSIGN_OR_RETURN(const TensorRef w, packed(1, w_pairs, inputs));
     AIPU_ASSIGN_OR_RETURN(const TensorRef r, packed(2, r_pairs, hidden));
+    // `count` vectors of a number for each hidden unit.
+    const auto packed_rows = [&](size_t input, int64_t count) {
+      return packed_operand(context, node.inputs[input], accumulator,
+                            {.batches = count,
+                             .depth = 1,
+                             .columns = hidden,
+                             .panel_width = lanes,
+                             .inner = 1,
+                             .batch_stride = hidden,
+                             .column_stride = 1,
+                             .inner_stride = 0,
+                             .outer_stride = 0});
+    };
+    TensorRef w_scales, r_scales;
+    if (integers) {
+      AIPU_ASSIGN_OR_RETURN(w_scales, packed_rows(kWScale, directions * gates));
+      AIPU_ASSIGN_OR_RETURN(r_scales, packed_rows(kRScale, directions * gates));
+    }
     TensorRef bias;
     if (has(3)) {
-      AIPU_ASSIGN_OR_RETURN(bias, packed_operand(context, node.inputs[3], accumulator,
-                                                 {.batches = 2 * directions * gates,
-                                                  .depth = 1,
-                                                  .columns = hidden,
-                                                  .panel_width = lanes,
-                                                  .inner = 1,
-                                                  .batch_stride = hidden,
-                                                  .column_stride = 1,
-                                                  .inner_stride = 0,
-                                                  .outer_stride = 0}));
+      AIPU_ASSIGN_OR_RETURN(bias, packed_rows(3, 2 * directions * gates));
     } else {
       const int64_t count = 2 * directions * gates * width;
       bias = context.add_constant(
@@ -193,7 +205,7 @@ class RecurrentPlugin final : public SingleOpPlugin {
           .set("BETAS", dsl::Captured{std::move(betas)});
       params.set("CLIP", node.attributes.f_or("clip", 0.0))
           .set("LINEAR_BEFORE_RESET", node.attributes.i_or("linear_before_reset", 0) != 0)
-          .set("ROUNDS_STATE", node.attributes.i_or("rounds_state", 0) != 0);
+          .set("INTEGERS", integers);
       params.set("REVERSE", direction == "reverse" || d == 1);
       params.set("HAS_LENGTHS", has(4))
           .set("HAS_H", has(5))
@@ -208,6 +220,7 @@ class RecurrentPlugin final : public SingleOpPlugin {
       params.set("initial_h_types", pointer_types(has(5) ? 1 : 0, x.dtype))
           .set("initial_c_types", pointer_types(has(6) ? 1 : 0, x.dtype))
           .set("peephole_types", pointer_types(has(7) ? 1 : 0, x.dtype));
+      params.set("scale_types", pointer_types(integers ? 1 : 0, accumulator));
       params.set("y_types", pointer_types(gives(0) ? 1 : 0, x.dtype))
           .set("y_h_types", pointer_types(gives(1) ? 1 : 0, x.dtype))
           .set("y_c_types", pointer_types(gives(2) ? 1 : 0, x.dtype));
@@ -224,7 +237,12 @@ class RecurrentPlugin final : public SingleOpPlugin {
       if (has(4)) arguments.pointer("lengths[0]", context.value(node.inputs[4]));
       if (has(5)) arguments.pointer("initial.h[0]", context.value(node.inputs[5]), state_offset);
       if (has(6)) arguments.pointer("initial.c[0]", context.value(node.inputs[6]), state_offset);
-      if (has(7)) arguments.pointer("peephole[0]", context.value(node.inputs[7]), dir * h * Dim(3) * element);
+      if (has(7)) arguments.pointer("further.peephole[0]", context.value(node.inputs[7]), dir * h * Dim(3) * element);
+      if (integers) {
+        const Dim offset = dir * Dim(gates * width * bytes);
+        arguments.pointer("further.x_scale[0]", context.value(node.inputs[kXScale]));
+        arguments.pointer("further.w_scale[0]", w_scales, offset).pointer("further.r_scale[0]", r_scales, offset);
+      }
       if (gives(0)) arguments.pointer("results.y[0]", context.value(node.outputs[0]), y_offset);
       if (gives(1)) arguments.pointer("results.h[0]", context.value(node.outputs[1]), state_offset);
       if (gives(2)) arguments.pointer("results.c[0]", context.value(node.outputs[2]), state_offset);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/parts/axis_view.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/parts/strided_map.h"
 #include "kernels/plugins/plugin_list.h"
@@ -85,6 +86,17 @@ std::vector<Dim> of_axes(const std::vector<Axis>& axes, Dim Axis::*member) {
   return numbers;
 }
 
+// Into how many runs the elements of a result are cut (templates/reduce.py): of images whose channels lie side by side,
+// on CPUs with caches, from the size of image on that takes longer than two TECs take to meet.
+int64_t run_count(const tir::Target& target, const Kind& kind, const std::vector<Axis>& kept,
+                  const std::vector<Axis>& reduced) {
+  constexpr int64_t kRuns = 8, kFewestPixels = 196, kFewestElements = 8192;
+  if (target.cache_bytes() == 0 || kind.name == "log_sum_exp" || reduced.size() != 1) return 1;
+  const auto pixels = reduced[0].extent.constant(), channels = kept.back().extent.constant();
+  const bool is_large = pixels && channels && *pixels >= kFewestPixels && *pixels * *channels >= kFewestElements;
+  return is_large ? kRuns : 1;
+}
+
 class ReducePlugin final : public OpPlugin {
  public:
   std::string_view name() const override { return "reduce"; }
@@ -158,6 +170,8 @@ class ReducePlugin final : public OpPlugin {
                dsl::Captured{dsl::CapturedList(kept.size(), {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})});
     params.set("reduced_types",
                dsl::Captured{dsl::CapturedList(gone.size(), {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})});
+    const int64_t runs = inner_reduced ? 1 : run_count(context.target(), kind, kept, gone);
+    params.set("SEGMENTS", runs).set("runs_types", pointer_types(runs > 1 ? 1 : 0, accumulator));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("reduce.py", "reduce", params));
 
     KernelArguments arguments;
@@ -168,6 +182,12 @@ class ReducePlugin final : public OpPlugin {
         .scalar_list("reduced_dims", of_axes(gone, &Axis::extent))
         .scalar_list("reduced_strides", of_axes(gone, &Axis::stride))
         .scalar("reduced_total", total);
+    if (runs > 1) {
+      Dim results = 1;
+      for (const Axis& axis : kept) results *= axis.extent;
+      arguments.pointer("runs[0]",
+                        context.add_workspace(results * Dim(runs * static_cast<int64_t>(dtype_bytes(accumulator)))));
+    }
     return context.launch(std::move(kernel), arguments,
                           graph::max(graph::ceildiv(graph::element_count(x.shape), 8192), 1));
   }

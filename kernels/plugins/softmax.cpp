@@ -36,6 +36,7 @@ class SoftmaxPlugin final : public SingleOpPlugin {
         .set("VL", lanes)
         .set("LOG", node.op == "LogSoftmax")
         .set("SHORT", short_extent)
+        .set("FEW", std::max<int64_t>(1, short_extent))
         .set("INNER_IS_ONE", contiguous);
     dsl::set_stage_parameters(context.target(), 0, &params);
     // the exponentials are read back, and the output may be the input's memory

@@ -1,4 +1,4 @@
-// Ensembles of decision trees, look-ups of keys, counts of n-grams, probabilities of pairs.
+// Ensembles of decision trees, look-ups of keys, counts of n-grams, probabilities of pairs, radial kernels, norms.
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/plugins/plugin_list.h"
@@ -20,14 +20,16 @@ class TreesPlugin final : public SingleOpPlugin {
  public:
   std::string_view name() const override { return "trees"; }
   std::span<const std::string_view> ops() const override {
-    static constexpr std::string_view kOps[] = {"aipu::TreeEnsemble", "aipu::FindKey", "aipu::CouplePairs",
-                                                "aipu::CountGrams"};
+    static constexpr std::string_view kOps[] = {"aipu::TreeEnsemble", "aipu::FindKey",      "aipu::CouplePairs",
+                                                "aipu::CountGrams",   "aipu::RadialKernel", "aipu::DivideByNorm"};
     return kOps;
   }
   Status setup(SetupContext& context) const override {
     const std::string& op = context.anchor().op;
     if (op == "aipu::FindKey") return find_key(context);
     if (op == "aipu::CountGrams") return count_grams(context);
+    if (op == "aipu::RadialKernel") return radial_kernel(context);
+    if (op == "aipu::DivideByNorm") return divide_by_norm(context);
     return op == "aipu::CouplePairs" ? couple_pairs(context) : tree_ensemble(context);
   }
 
@@ -118,6 +120,46 @@ class TreesPlugin final : public SingleOpPlugin {
                   {"size", node.attributes.i("size")},
                   {"skips", node.attributes.i("skips")}});
     return context.launch(std::move(kernel), arguments, graph::max(x.shape[0], 1));
+  }
+
+  static Status radial_kernel(SetupContext& context) {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    const graph::Shape& x = graph.type(node.inputs[0]).shape;
+    const graph::Shape& vectors = graph.type(node.inputs[1]).shape;
+    const int lanes = std::max(2, context.lanes(DType::kF32));
+    // Four rows times two registers of vectors are eight sums, and the registers that make them fit beside these.
+    constexpr int64_t kRows = 4, kWidth = 2, kSingle = 4, kPanel = 256;
+    dsl::TemplateParams params;
+    params.set("VL", lanes).set("ROWS", kRows).set("WIDTH", kWidth).set("SINGLE", kSingle).set("PANEL", kPanel);
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("radial.py", "radial", params));
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0]))
+        .pointer("vectors", context.value(node.inputs[1]))
+        .pointer("out", context.value(node.outputs[0]))
+        .scalars({{"rows", x[0]}, {"columns", vectors[0]}, {"count", vectors[1]}})
+        .real("scale", -node.attributes.f("gamma"));
+    const Dim units = graph::ceildiv(x[0], kRows) * graph::ceildiv(vectors[1], kPanel);
+    const Dim worth = graph::ceildiv(x[0] * vectors[0] * vectors[1], 1 << 16);
+    return context.launch(std::move(kernel), arguments, graph::max(graph::min(units, worth), 1));
+  }
+
+  static Status divide_by_norm(SetupContext& context) {
+    const Node& node = context.anchor();
+    const graph::TensorType& x = context.graph().type(node.inputs[0]);
+    const AxisView view = axis_view(x.shape, -1);
+    dsl::TemplateParams params;
+    params.set("X", x.dtype)
+        .set("VL", std::max(2, context.lanes(x.dtype)))
+        .set("EXTENT", view.extent.constant_or(1))
+        .set("NORM", node.attributes.s("norm"));
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("short_rows.py", "divide_by_norm", params));
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0]))
+        .pointer("out", context.value(node.outputs[0]))
+        .scalar("rows", view.outer);
+    return context.launch(std::move(kernel), arguments,
+                          graph::max(graph::ceildiv(view.outer * view.extent, 1 << 14), 1));
   }
 
   static Status couple_pairs(SetupContext& context) {

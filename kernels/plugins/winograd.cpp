@@ -1,6 +1,6 @@
 // 3x3 convolutions of stride 1 by Winograd's algorithm (templates/winograd.py), where that is faster than the direct
-// kernel: F(2x2, 3x3), whose error is that of the direct sums, and F(4x4, 3x3), whose error is some ten times that,
-// with --fast-math.
+// kernel: F(2x2, 3x3), and F(4x4, 3x3) for images of enough tiles. The error of both is that of direct sums; that of
+// F(4x4) with --fast-math, which does not cut its sums, some four times as large.
 #include "kernels/plugins/winograd.h"
 
 #include <algorithm>
@@ -37,6 +37,10 @@ constexpr int64_t kMostWeights = 56 * 1024, kLeastOutChannels = 96;
 // Channels of a patch that templates/winograd_4x4.py copies at a time (STAGE), in vectors.
 constexpr int64_t kStageVectors = 4;
 
+// Channels that F(4x4) sums by themselves. Its transforms make the rounding of sums several times as large, so its sums
+// have to be shorter than direct ones to lose as little. Each cut costs up to a twentieth of the time that is left.
+int64_t channels_of_sum(int64_t channels) { return channels < 128 ? 32 : 64; }
+
 int64_t points(int m) { return int64_t{m + 2} * (m + 2); }
 
 // Tiles along an axis, of all sub-lattices of a dilation.
@@ -61,6 +65,23 @@ bool is_worth_lattices(const SpatialGeometry& geometry, int m) {
   return by_tiles <= kMostOfDirect * direct;
 }
 
+// Whether F(4x4) is faster than F(2x2), for which any image will do whose extents are symbolic.
+bool is_worth_large_tiles(const SpatialGeometry& geometry, int64_t out_channels, int64_t in_channels) {
+  // What it multiplies of what F(2x2) does: 9/16 where no tile is edge. Measured: at 0.7 a quarter is gained, at 1 a
+  // twentieth lost.
+  constexpr double kMostOfSmallTiles = 0.85;
+  int64_t tiles = geometry.batch.constant_or(1);
+  double share = static_cast<double>(points(4)) / static_cast<double>(points(2));
+  for (size_t i = 1; i < 3; ++i) {
+    const auto large = tiles_of(geometry.axes[i], 4).constant(), small = tiles_of(geometry.axes[i], 2).constant();
+    if (!large || !small) return true;
+    tiles *= *large;
+    share *= static_cast<double>(*large) / static_cast<double>(*small);
+  }
+  const bool few_weights = out_channels * in_channels <= kMostWeights && out_channels >= kLeastOutChannels;
+  return share <= kMostOfSmallTiles && tiles >= (few_weights ? kLeastLargeTiles : kManyLargeTiles);
+}
+
 // The geometry of a convolution that is two-dimensional, dense, 3x3, of stride 1, float32 with constant
 // weights, and has enough of everything for tiles of m x m pixels; nullopt for others.
 std::optional<SpatialGeometry> suitable(const Graph& graph, const Node& node, int m) {
@@ -72,15 +93,7 @@ std::optional<SpatialGeometry> suitable(const Graph& graph, const Node& node, in
   if (shape[0] < kLeastChannels || shape[1] < kLeastChannels) return std::nullopt;
   const auto geometry = read_geometry(graph, node, {3, 3});
   if (!geometry.ok()) return std::nullopt;
-  if (m == 4) {
-    const auto height = geometry->axes[1].out.constant(), width = geometry->axes[2].out.constant();
-    const int64_t tiles = height && width
-                              ? geometry->batch.constant_or(1) * *tiles_of(geometry->axes[1], 4).constant() *
-                                    *tiles_of(geometry->axes[2], 4).constant()
-                              : kManyLargeTiles;
-    const bool few_weights = shape[0] * shape[1] <= kMostWeights && shape[0] >= kLeastOutChannels;
-    if (tiles < (few_weights ? kLeastLargeTiles : kManyLargeTiles)) return std::nullopt;
-  }
+  if (m == 4 && !is_worth_large_tiles(*geometry, shape[0], shape[1])) return std::nullopt;
   const bool fits = std::all_of(geometry->axes.begin() + 1, geometry->axes.end(), [](const SpatialAxis& axis) {
     return axis.stride == 1 && axis.out.constant_or(kLeastExtent) >= kLeastExtent;
   });
@@ -123,17 +136,24 @@ bool keeps_tiles(const graph::ClaimTarget& target) {
   return found.ok() && found->cache_bytes() > 0;
 }
 
+struct Variant {
+  std::string_view name;
+  int score = 0;
+  int m = 0;              // a tile of m x m output pixels
+  bool cuts_sums = true;  // of m = 4
+};
+
 class WinogradPlugin final : public OpPlugin {
  public:
-  explicit WinogradPlugin(int m) : m_(m) {}
+  explicit WinogradPlugin(const Variant& variant) : variant_(variant), m_(variant.m) {}
 
-  std::string_view name() const override { return m_ == 2 ? "winograd" : "winograd_f4"; }
+  std::string_view name() const override { return variant_.name; }
 
   graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget& target) const override {
-    if (m_ == 4 && !target.fast_math) return std::nullopt;
+    if (!variant_.cuts_sums && !target.fast_math) return std::nullopt;
     const Node& node = graph.node(anchor);
     if (node.op != "Conv" || !keeps_tiles(target) || !suitable(graph, node, m_)) return std::nullopt;
-    return claim_with_epilogue(graph, anchor, m_ == 2 ? 25 : 26);
+    return claim_with_epilogue(graph, anchor, variant_.score);
   }
 
   Status setup(SetupContext& context) const override {
@@ -157,6 +177,7 @@ class WinogradPlugin final : public OpPlugin {
         .set("IN_TAIL", in_channels % lanes != 0)
         .set("TAIL", out_channels % lanes != 0)
         .set("M", m_)
+        .set("SUMS", m_ == 4 && variant_.cuts_sums ? channels_of_sum(in_channels) : int64_t{0})
         .set("POINT_A", kWinogradPoints[0])
         .set("POINT_B", kWinogradPoints[1]);
     const TensorRef packed =
@@ -169,7 +190,8 @@ class WinogradPlugin final : public OpPlugin {
 
     const SpatialAxis& height = geometry.axes[1];
     const SpatialAxis& width = geometry.axes[2];
-    const int64_t stage = m_ == 4 ? points(m_) * kStageVectors * lanes : 0;
+    // And which tiles are not finite.
+    const int64_t stage = m_ == 4 ? points(m_) * kStageVectors * lanes + block.tiles : 0;
     const int64_t scratch = points(m_) * ((block.tiles * (in_channels + 2 * lanes) + lanes) +
                                           (block_panels * block.tiles * panel_width + lanes)) +
                             stage;
@@ -199,7 +221,8 @@ class WinogradPlugin final : public OpPlugin {
   }
 
  private:
-  int m_;  // a tile of m x m output pixels
+  const Variant variant_;
+  const int m_;
 };
 
 // Rows of G: a row of three weights becomes one of m + 2.
@@ -288,7 +311,14 @@ graph::ConstantPtr pack_winograd(graph::ConstantPtr weights, int m, int64_t pane
                                    std::move(fill));
 }
 
-std::unique_ptr<OpPlugin> make_winograd_plugin() { return std::make_unique<WinogradPlugin>(2); }
-std::unique_ptr<OpPlugin> make_winograd_f4_plugin() { return std::make_unique<WinogradPlugin>(4); }
+std::unique_ptr<OpPlugin> make_winograd_plugin() {
+  return std::make_unique<WinogradPlugin>(Variant{.name = "winograd", .score = 25, .m = 2});
+}
+std::unique_ptr<OpPlugin> make_winograd_f4_plugin() {
+  return std::make_unique<WinogradPlugin>(Variant{.name = "winograd_f4", .score = 26, .m = 4});
+}
+std::unique_ptr<OpPlugin> make_winograd_f4_fast_plugin() {
+  return std::make_unique<WinogradPlugin>(Variant{.name = "winograd_f4_fast", .score = 27, .m = 4, .cuts_sums = false});
+}
 
 }  // namespace aipu::kernels

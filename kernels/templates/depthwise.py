@@ -253,7 +253,10 @@ def depthwise(
     depth, height, width = geometry.depth, geometry.height, geometry.width
     channels = geometry.channels * MULTIPLIER
     vectors = S.ceildiv(channels, VL)
-    work = own_work(geometry.batch * depth.result * height.result, vectors, block_rows, 7)
+    # Lines that another TEC has had come from its cache, as slowly as from memory.
+    of_others = FETCHES and S.get_local_size() > 1 and vectors > 4
+    block = S.min(block_rows, 2) if of_others else block_rows
+    work = own_work(geometry.batch * depth.result * height.result, vectors, block, 7)
     w_line = width.kernel * padded_channels
     line = width.image * geometry.channels
     for block_first in range(work.row_first, work.row_last, work.block):
@@ -265,7 +268,7 @@ def depthwise(
                 lines = taps_of_axis(row.height, height)
                 planes = taps_of_axis(row.depth, depth)
                 if FETCHES:
-                    if ahead != 0 and number + work.block < work.row_last:
+                    if (ahead != 0 or of_others) and number + work.block < work.row_last:
                         fetch_ahead(x, out, work.block, number, row, lines.start, vector, geometry)
                 front = row.image * depth.image + planes.start + planes.first * depth.dilation
                 top = lines.start + lines.first * height.dilation

@@ -18,8 +18,9 @@ h of which a TEC's own all have room there come once and stay.
 Parameters: STAGING, PIECE (the depth of pieces that have room), WIDTH (blocks * VL), KIND (LSTM GRU RNN), GATES, X,
 ACC, VL, MAX_ROWS, PREFETCH (how many k ahead weights are fetched), W, R (types of the weights), W_PAIRS, R_PAIRS (they
 are bfloat16, [depth / 2][VL][2]; not with STAGING), ACTIVATIONS, ALPHAS, BETAS (one per gate function), CLIP (0 =
-none), LINEAR_BEFORE_RESET, ROUNDS_STATE (of LSTM, whose reset plane holds what h is rounded to), HAS_* for optional
-operands, REVERSE. Gate order is ONNX's: LSTM i o f c, GRU z r h. x_time, x_batch: strides in rows of x.
+none), LINEAR_BEFORE_RESET, INTEGERS (of LSTM: X, W and R are integers in floats, whose sums are multiplied by the
+scales of both sides before the bias comes to them; the reset plane holds the integers that h is rounded to), HAS_* for
+optional operands, REVERSE. Gate order is ONNX's: LSTM i o f c, GRU z r h. x_time, x_batch: strides in rows of x.
 """
 
 from aipu import script as S
@@ -175,15 +176,21 @@ def accumulate_piece(rows, gates, acc, a, lda, events, number, way, block, pool)
     accumulate_steps(rows, len(gates), acc, a, lda, pool + place, depth * VL, depth)
 
 
-def input_rows(rows, x, inputs, weights, gate_stride, biases, bias_stride, projected, stage):
+def bias_of(g, biases, bias_stride):
+    """What may be added to gate g before the products with h."""
+    start = S.vload(biases + g * bias_stride, lanes=VL)
+    if not (KIND == "GRU" and g == 2 and LINEAR_BEFORE_RESET):
+        start = start + S.vload(biases + (GATES + g) * bias_stride, lanes=VL)
+    return start
+
+
+def input_rows(rows, x, inputs, weights, gate_stride, biases, bias_stride, further, j, projected, stage):
     """The products of `rows` rows of x with a block's columns, with the biases that may be added before the products
     with h. `stage`: what staged_rows() is told of pieces.
     """
     acc = S.alloc_buffer((rows * GATES,), f"{ACC}x{VL}")
     for g in S.unroll(GATES):
-        start = S.vload(biases + g * bias_stride, lanes=VL)
-        if not (KIND == "GRU" and g == 2 and LINEAR_BEFORE_RESET):
-            start = start + S.vload(biases + (GATES + g) * bias_stride, lanes=VL)
+        start = vector(0) if INTEGERS else bias_of(g, biases, bias_stride)
         for row in S.unroll(rows):
             acc[row * GATES + g] = start
     gates = [g for g in range(GATES)]
@@ -199,6 +206,11 @@ def input_rows(rows, x, inputs, weights, gate_stride, biases, bias_stride, proje
             depth = S.min(way.piece, inputs - k * way.piece)
             a = local_rows + (number + k) % 2 * (MAX_ROWS * PIECE)
             accumulate_piece(rows, gates, acc, a, depth, events, number + k, way, block, pool)
+    if INTEGERS:
+        for g in S.unroll(GATES):
+            scale = vector(further.x_scale[0][0]) * S.vload(further.w_scale[0] + (g * bias_stride + j), lanes=VL)
+            for row in S.unroll(rows):
+                acc[row * GATES + g] = acc[row * GATES + g] * scale
     for i in S.unroll(rows * GATES):
         S.vstore(acc[i], projected + i * VL)
 
@@ -269,7 +281,7 @@ def step_rows(
     b,
     block,
     lengths,
-    peephole,
+    further,
     y,
     weights,
     biases,
@@ -280,6 +292,7 @@ def step_rows(
     y_strides,
     row_count,
     blocks,
+    state_scale,
     stage,
 ):
     """One step of `rows` batch elements from b on, one block. GRU's reset gate before the product takes two phases: z
@@ -306,11 +319,13 @@ def step_rows(
     acc = S.alloc_buffer((rows * count,), f"{ACC}x{VL}")
     for row in S.unroll(rows):
         for i in S.unroll(count):
-            if KIND == "GRU" and LINEAR_BEFORE_RESET and gates[i] == 2:
+            if INTEGERS:
+                acc[row * count + i] = vector(0)
+            elif KIND == "GRU" and LINEAR_BEFORE_RESET and gates[i] == 2:
                 acc[row * count + i] = S.vload(biases + ((GATES + 2) * width + j), lanes=VL)
             else:
                 acc[row * count + i] = S.vload(rows_of_x[row] + gates[i] * VL, lanes=VL)
-    factor = reset if ROUNDS_STATE or (separate and phase == 1) else h
+    factor = reset if INTEGERS or (separate and phase == 1) else h
     if STAGING == 0:
         accumulate(rows, gates, acc, factor, width, block_weights, gate_stride, hidden, R_PAIRS)
     else:
@@ -320,6 +335,13 @@ def step_rows(
         for k in range(way.pieces):
             fetch_piece(events, number + k + 1, way, gates, pool, weights, gate_stride)
             accumulate_piece(rows, gates, acc, local_rows + k * way.piece, width, events, number + k, way, block, pool)
+    if INTEGERS:
+        for g in S.unroll(GATES):
+            scale = vector(state_scale) * S.vload(further.r_scale[0] + (g * width + j), lanes=VL)
+            bias = bias_of(g, biases + j, width)
+            for row in S.unroll(rows):
+                of_x = S.vload(rows_of_x[row] + g * VL, lanes=VL)
+                acc[row * count + g] = of_x + acc[row * count + g] * scale + bias
     for row in S.unroll(rows):
         old = S.vload(h + (row * width + j), lanes=VL)
         if separate and phase == 0:
@@ -331,7 +353,12 @@ def step_rows(
                 if HAS_LENGTHS:
                     kept = S.vload(c + (row * width + j), lanes=VL)
                 h_new = lstm_cell(
-                    [acc[row * count + g] for g in range(GATES)], c + (row * width + j), peephole, j, hidden, lane_mask
+                    [acc[row * count + g] for g in range(GATES)],
+                    c + (row * width + j),
+                    further.peephole,
+                    j,
+                    hidden,
+                    lane_mask,
                 )
                 if HAS_LENGTHS:
                     if s >= S.max(S.min(S.i32(lengths[0][b + row]), steps), 0):
@@ -358,8 +385,8 @@ def runs_at(s, b, lengths):
 
 
 def round_state(s, h, rounded, first, last, lengths, batches, blocks, hidden):
-    """A TEC's blocks of h as uint8 over the range of all of h and 0, in floats. Sequences that ended before the last
-    step count no more."""
+    """A TEC's blocks of h as uint8 over the range of all of h and 0, less the zero point; the scale is returned.
+    Sequences that ended before the last step count no more."""
     low = vector(0)
     high = vector(0)
     for b in range(batches):
@@ -377,7 +404,8 @@ def round_state(s, h, rounded, first, last, lengths, batches, blocks, hidden):
         for at in range(b * blocks + first, b * blocks + last):
             code = S.rint(S.vload(h + at * VL, lanes=VL) / vector(scale)) + zero
             code = S.maximum(vector(0), S.minimum(vector(255), code))
-            S.vstore((code - zero) * vector(scale), rounded + at * VL)
+            S.vstore(code - zero, rounded + at * VL)
+    return scale
 
 
 def equal_share(rows):
@@ -410,6 +438,16 @@ class Initial:
 
 
 @S.record
+class Further:
+    """Peepholes, and the scales of integers: of x, and of each row of W and R. Lists of one or none."""
+
+    peephole: peephole_types
+    x_scale: scale_types
+    w_scale: scale_types
+    r_scale: scale_types
+
+
+@S.record
 class Results:
     """Where they are wanted: lists of one or none."""
 
@@ -426,7 +464,7 @@ def recurrent(
     bias: S.ptr(ACC, "global"),
     lengths: length_types,
     initial: Initial,
-    peephole: peephole_types,
+    further: Further,
     results: Results,
     state: S.ptr(ACC, "global"),
     projected: S.ptr(ACC, "global"),
@@ -491,6 +529,8 @@ def recurrent(
                             blocks * sizes.inputs * VL,
                             bias + j,
                             width,
+                            further,
+                            j,
                             projected + (block * row_count + m) * (GATES * VL),
                             [events, inputs_way, number, block, pool, rows_of_x] if STAGING > 0 else None,
                         )
@@ -513,9 +553,19 @@ def recurrent(
                         sizes.hidden * VL,
                     )
         for s in range(sizes.steps):
-            if ROUNDS_STATE:
-                h = state + s % 2 * plane
-                round_state(s, h, state + 3 * plane, first, last, lengths, sizes.batches, blocks, sizes.hidden)
+            state_scale = None
+            if INTEGERS:
+                state_scale = round_state(
+                    s,
+                    state + s % 2 * plane,
+                    state + 3 * plane,
+                    first,
+                    last,
+                    lengths,
+                    sizes.batches,
+                    blocks,
+                    sizes.hidden,
+                )
                 S.barrier()
             for phase in S.unroll(2 if KIND == "GRU" and not LINEAR_BEFORE_RESET else 1):
                 if STAGING > 0:
@@ -538,7 +588,7 @@ def recurrent(
                                     b,
                                     block,
                                     lengths,
-                                    peephole,
+                                    further,
                                     results.y,
                                     r,
                                     bias,
@@ -549,6 +599,7 @@ def recurrent(
                                     y_strides,
                                     row_count,
                                     blocks,
+                                    state_scale,
                                     [events, way, number, pool, rows_of_h] if STAGING > 0 else None,
                                 )
                         b = b + rows

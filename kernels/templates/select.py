@@ -1,5 +1,6 @@
 """Searching along an axis: arg-extremum, hardmax, top-k, one-hot; and counting ops whose result decides a shape.
-Tensors are seen as [outer, extent, inner] around the axis. FLOATING: X is a floating type, and may be NaN.
+Tensors are seen as [outer, extent, inner] around the axis. FLOATING: X is a floating type, and may be NaN. LANES: where
+inner is 1 and X is ACC, vectors of so many lanes tell which elements need no look of their own; 0 elsewhere.
 """
 
 from aipu import script as S
@@ -26,27 +27,75 @@ def takes_over(candidate, best):
     return found or beyond(candidate, best)
 
 
+# Vectors at once: most of a long row changes nothing.
+VECTORS = 4
+
+
+def better_lanes(values, best):
+    """better() of vectors."""
+    found = values > best if LARGEST else values < best
+    if FLOATING and LARGEST:
+        return found | ((values != values) & (best == best))
+    if FLOATING:
+        return found | ((best != best) & (values == values))
+    return found
+
+
+def takes_over_lanes(values, best):
+    """takes_over() of vectors."""
+    found = values > best if LARGEST else values < best
+    if LAST:
+        found = found | (values == best)
+        return found | (values != values) if FLOATING else found
+    return found | ((values != values) & (best == best)) if FLOATING else found
+
+
+def is_any(matters, p, best):
+    """Whether one of VECTORS * LANES elements matters beside the best (or the last of the best)."""
+    all_lanes = S.vbcast(best, lanes=LANES)
+    found = matters(S.vload(p, lanes=LANES), all_lanes)
+    for v in S.unroll(1, VECTORS):
+        found = found | matters(S.vload(p + v * LANES, lanes=LANES), all_lanes)
+    return S.vany(found)
+
+
 def place_of_extremum(p, extent, inner):
     best = S.cast(p[0], ACC)
     at = S.i32(0)
-    for k in range(1, extent):
-        candidate = S.cast(p[k * inner], ACC)
-        if takes_over(candidate, best):
-            best = candidate
-            at = k
+    begin = S.i32(1)
+    while begin < extent:
+        end = S.i32(extent)
+        if LANES > 0:
+            end = S.min(begin + VECTORS * LANES, extent)
+            if end - begin == VECTORS * LANES and not is_any(takes_over_lanes, p + begin, best):
+                begin = end
+        for k in range(begin, end):
+            candidate = S.cast(p[k * inner], ACC)
+            if takes_over(candidate, best):
+                best = candidate
+                at = k
+        begin = end
     return at
 
 
 @S.prim_func
-def arg_extremum(x: S.ptr(X, "global"), out: S.ptr("i64", "global"), outer: S.i32, extent: S.i32, inner: S.i32):
+def arg_extremum(
+    x: S.ptr(X, "global"),
+    labels: S.ptr("i64", "global"),
+    out: S.ptr("i64", "global"),
+    outer: S.i32,
+    extent: S.i32,
+    inner: S.i32,
+):
     """The index of the largest (smallest) element, of a NaN if there is one; the first of equals, or the last
-    with LAST.
+    with LAST. LABELED: what `labels` has there.
     """
     units = outer * inner
     first, last = own_share(units)
     for unit in range(first, last):
         p = x + ((unit // inner) * extent * inner + unit % inner)
-        out[unit] = S.i64(place_of_extremum(p, extent, inner))
+        at = place_of_extremum(p, extent, inner)
+        out[unit] = labels[at] if LABELED else S.i64(at)
 
 
 @S.prim_func
@@ -82,24 +131,33 @@ def top_k(
         v = values + ((unit // inner) * k * inner + unit % inner)
         n = indices + ((unit // inner) * k * inner + unit % inner)
         filled = 0
-        for e in range(extent):
-            candidate = S.cast(p[e * inner], ACC)
-            at = filled
-            if filled == k:
-                at = k - 1
-            if filled < k or (k > 0 and better(candidate, S.cast(v[at * inner], ACC))):
-                moving = at > 0
-                while moving:
-                    moving = better(candidate, S.cast(v[(at - 1) * inner], ACC))
-                    if moving:
-                        v[at * inner] = v[(at - 1) * inner]
-                        n[at * inner] = n[(at - 1) * inner]
-                        at = at - 1
-                        moving = at > 0
-                v[at * inner] = p[e * inner]
-                n[at * inner] = S.i64(e)
-                if filled < k:
-                    filled = filled + 1
+        begin = S.i32(0)
+        while begin < extent:
+            end = S.i32(extent)
+            if LANES > 0:
+                end = S.min(begin + VECTORS * LANES, extent)
+                if filled == k and k > 0 and end - begin == VECTORS * LANES:
+                    if not is_any(better_lanes, p + begin, v[k - 1]):
+                        begin = end
+            for e in range(begin, end):
+                candidate = S.cast(p[e * inner], ACC)
+                at = filled
+                if filled == k:
+                    at = k - 1
+                if filled < k or (k > 0 and better(candidate, S.cast(v[at * inner], ACC))):
+                    moving = at > 0
+                    while moving:
+                        moving = better(candidate, S.cast(v[(at - 1) * inner], ACC))
+                        if moving:
+                            v[at * inner] = v[(at - 1) * inner]
+                            n[at * inner] = n[(at - 1) * inner]
+                            at = at - 1
+                            moving = at > 0
+                    v[at * inner] = p[e * inner]
+                    n[at * inner] = S.i64(e)
+                    if filled < k:
+                        filled = filled + 1
+            begin = end
 
 
 @S.prim_func

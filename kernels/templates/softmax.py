@@ -5,7 +5,7 @@ contiguous and walked with vectors; otherwise VL neighbouring columns are comput
 exponentials, kept in `out` (unless LOG), and their sum; scaling. Sums are formed in ACC. Rows are walked in blocks of
 UNROLL vectors with an accumulator each, so that no addition waits for the one before. Contiguous rows go through local
 memory where the target has it (stage.py). SHORT is the extent of contiguous rows that are a small part of a vector, of
-which VL are computed at once; 0 for others.
+which VL are computed at once; 0 for others. Of up to FEW that are left over each is computed by itself.
 """
 
 from aipu import script as S
@@ -106,7 +106,28 @@ def softmax_of_lanes(p, q, lane_mask):
         S.vstore(S.cast(result, X), q + k, stride=SHORT, mask=lane_mask)
 
 
+def softmax_of_row(p, q, lane):
+    """The same of a single row, whose elements are the lanes; in the same order, so that all bits are the same."""
+    inside = S.tail_mask(SHORT, VL)
+    values = loaded(p, 0, inside)
+    S.vstore(values, lane.addr_of(0))
+    peak = lane[0]
+    for k in S.unroll(1, SHORT):
+        peak = S.max(peak, lane[k])
+    exponentials = S.exp(values - S.vbcast(peak, lanes=VL))
+    S.vstore(exponentials, lane.addr_of(0))
+    total = lane[0]
+    for k in S.unroll(1, SHORT):
+        total = total + lane[k]
+    if LOG:
+        result = values - S.vbcast(peak + S.log(total), lanes=VL)
+    else:
+        result = exponentials * S.vbcast(S.cast(1, ACC) / total, lanes=VL)
+    S.vstore(S.cast(result, X), q, mask=inside)
+
+
 def softmax_short_rows(x, out, outer):
+    lane = S.alloc_buffer((VL,), ACC)
     first, last = own_share(S.ceildiv(outer, VL))
     for block in range(first, last):
         rows = outer - block * VL
@@ -114,8 +135,11 @@ def softmax_short_rows(x, out, outer):
         q = out + block * (VL * SHORT)
         if rows >= VL:
             softmax_of_lanes(p, q, None)
-        else:
+        elif rows > FEW:
             softmax_of_lanes(p, q, S.tail_mask(rows, VL))
+        else:
+            for r in range(rows):
+                softmax_of_row(p + r * SHORT, q + r * SHORT, lane)
 
 
 @S.prim_func

@@ -1,20 +1,22 @@
 """3x3 convolution of stride 1 by Winograd's algorithm over channels-last activations: F(2x2, 3x3) with 16
-multiplications for four output pixels instead of 36, or F(4x4, 3x3) with 36 for sixteen instead of 144, whose sums
-lose more digits. The transforms are in winograd_2x2.py and winograd_4x4.py.
+multiplications for four output pixels instead of 36, or F(4x4, 3x3) with 36 for sixteen instead of 144. The transforms
+are in winograd_2x2.py and winograd_4x4.py.
 
 Parameters bound by kernels/plugins/winograd.cpp: X, ACC, VL, NV, HEIGHTS, USE_FMA, PREFETCH as in gemm.py (X and ACC
 are the same type), the epilogue's as in epilogue.py, TAIL and IN_TAIL: whether the output and the input channels may
-end within a vector; M: 2 or 4; POINT_A and POINT_B: interpolation points, of M = 4. Weights are transformed at
-compile time and packed [panel][(M + 2)^2][ic][NR], or with the first two axes exchanged (panel_chunks and
-point_chunks tell).
+end within a vector; M: 2 or 4; POINT_A and POINT_B: interpolation points, of M = 4; SUMS: channels that are summed by
+themselves, 0 for all: the transforms of M = 4 make rounding of the sums several times as large, shorter ones lose less.
+Weights are transformed at compile time and packed [panel][(M + 2)^2][ic][NR], or with the first two axes exchanged
+(panel_chunks and point_chunks tell).
 
 A tile is an MxM patch of output pixels. Each TEC takes a range of tiles (or, of few tiles, of panels) in blocks of at
 most `blocking.tiles`: it transforms the block's input into its scratch memory [(M + 2)^2][tiles][ic], and for
 `blocking.panels` panels of output channels at a time computes the products there and transforms them back, with the
 epilogue. With one panel at a time a block stays in the second-level cache; with all of them its planes pass through it
 one by one, and the weights, which are what takes the time of deep layers, are read once. Rows are padded by a vector so
-that the planes do not fall into the same sets of the caches. With dilation an output pixel meets every so many lines
-and columns only: the sub-lattices of an image are images of their own.
+that the planes do not fall into the same sets of the caches. Tiles of M = 4 whose patch has an infinity or NaN are
+computed directly (direct_4x4), for that would spread over all sixteen pixels. With dilation an output pixel meets every
+so many lines and columns only: the sub-lattices of an image are images of their own.
 """
 
 from aipu import script as S
@@ -22,7 +24,7 @@ from gemm import LEFT_OVER, multiply_add, multiply_blocks, row_bases, row_value
 from sharing import balanced
 from spatial import intervals
 from winograd_2x2 import input_2x2, output_2x2, tail_2x2
-from winograd_4x4 import input_4x4, output_4x4
+from winograd_4x4 import STAGE_SIZE, direct_4x4, input_4x4, output_4x4
 
 
 def multiply_step(height, acc, bases, lda, b, bv, k):
@@ -37,16 +39,8 @@ def multiply_step(height, acc, bases, lda, b, bv, k):
             acc[i * NV + v] = multiply_add(acc[i * NV + v], left, bv[v])
 
 
-@S.prim_func(is_inline=False)
-def product_tile(
-    height: S.meta_var,
-    a: S.ptr(ACC, "global"),
-    lda: S.i64,
-    b: S.ptr(ACC, "global"),
-    depth: S.i32,
-    out: S.ptr(ACC, "global"),
-):
-    acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
+def sum_products(height, acc, a, lda, b, depth):
+    """acc[i * NV + v] = row i of a by vector v of the columns of b."""
     bv = S.alloc_buffer((NV,), f"{ACC}x{VL}")
     for i in S.unroll(height * NV):
         acc[i] = S.cast(0, f"{ACC}x{VL}")
@@ -59,8 +53,31 @@ def product_tile(
     else:
         for k in range(depth):
             multiply_step(height, acc, bases, lda, b, bv, k)
-    for i in S.unroll(height * NV):
-        S.vstore(acc[i], out + i * VL)
+
+
+@S.prim_func(is_inline=False)
+def product_tile(
+    height: S.meta_var,
+    a: S.ptr(ACC, "global"),
+    lda: S.i64,
+    b: S.ptr(ACC, "global"),
+    depth: S.i32,
+    out: S.ptr(ACC, "global"),
+):
+    acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
+    if SUMS == 0:
+        sum_products(height, acc, a, lda, b, depth)
+        for i in S.unroll(height * NV):
+            S.vstore(acc[i], out + i * VL)
+    else:
+        for first in range(0, depth, SUMS):
+            sum_products(height, acc, a + first, lda, b + first * (NV * VL), S.min(depth - first, SUMS))
+            if first == 0:
+                for i in S.unroll(height * NV):
+                    S.vstore(acc[i], out + i * VL)
+            else:
+                for i in S.unroll(height * NV):
+                    S.vstore(S.vload(out + i * VL, lanes=VL) + acc[i], out + i * VL)
 
 
 @S.record
@@ -123,6 +140,11 @@ def place_of(tile, tiles_h, tiles_w, height, width):
     )
 
 
+def pixels_before(place, height, width):
+    """The pixel of the whole input that a tile's image starts with."""
+    return (place.image * height.image + place.height.offset) * width.image + place.width.offset
+
+
 def length_from(first, extent, side):
     """How many pixels of an extent there are from the first on, a dilation apart."""
     return intervals(S.max(extent - first, 0), side.dilation)
@@ -166,7 +188,7 @@ def winograd(
     tile_last = S.i32(tiles)
     panel_first = S.i32(0)
     panel_last = S.i32(panels)
-    if tiles < 64 * tecs and panels >= 2 * tecs:
+    if tiles * (M * M) < 256 * tecs and panels >= 2 * tecs:
         # Few tiles: the weights are what is to be shared out; the transformed input is small.
         panel_first, panel_last = balanced(panels, tecs, tid)
     else:
@@ -180,6 +202,9 @@ def winograd(
     m_plane = S.i64(blocking.panels * m_panel + VL)
     v = scratch + S.i64(tid) * scratch_size
     m = v + (M + 2) * (M + 2) * v_plane
+    stage = m + (M + 2) * (M + 2) * m_plane
+    # Of M = 4: which tiles have something that is no finite number, behind the stage of input_4x4().
+    not_finite = stage + (STAGE_SIZE if M == 4 else 0)
     line = S.i64(height.dilation * width.image * channels)
     pixel = S.i64(width.dilation * channels)
     for begin in range(tile_first, tile_last, size):
@@ -187,7 +212,7 @@ def winograd(
         for t in range(count):
             place = place_of(begin + t, tiles_h, tiles_w, height, width)
             y, column = place.height, place.width
-            image = x + (((place.image * height.image + y.offset) * width.image + column.offset) * channels)
+            image = x + pixels_before(place, height, width) * channels
             in_h = length_from(y.offset, height.image, height)
             in_w = length_from(column.offset, width.image, width)
             own = v + t * lda
@@ -196,8 +221,9 @@ def winograd(
                 if IN_TAIL:
                     tail_2x2(image, line, pixel, channels, y.index, column.index, in_h, in_w, own, v_plane)
             else:
-                stage = m + 36 * m_plane
-                input_4x4(image, line, pixel, channels, y.index, column.index, in_h, in_w, stage, own, v_plane)
+                input_4x4(
+                    image, line, pixel, channels, y.index, column.index, in_h, in_w, stage, own, v_plane, not_finite + t
+                )
         cuts = S.ceildiv(count, HEIGHTS[0])
         for group in range(panel_first, panel_last, blocking.panels):
             group_panels = S.min(blocking.panels, panel_last - group)
@@ -235,7 +261,29 @@ def winograd(
                             output_2x2(
                                 products, m_plane, extras, out, row_offset, out_line, out_pixel, rows, columns, n, left
                             )
-                        else:
+                        elif not_finite[t] == 0:
                             output_4x4(
                                 products, m_plane, extras, out, row_offset, out_line, out_pixel, rows, columns, n, left
+                            )
+                        else:
+                            direct_4x4(
+                                x + pixels_before(place, height, width) * channels,
+                                line,
+                                pixel,
+                                channels,
+                                place.height.index,
+                                place.width.index,
+                                length_from(place.height.offset, height.image, height),
+                                length_from(place.width.offset, width.image, width),
+                                weights + S.i64((group + p) * blocking.panel_chunks) * (channels * (NV * VL)),
+                                S.i64(blocking.point_chunks) * (channels * (NV * VL)),
+                                extras,
+                                out,
+                                row_offset,
+                                out_line,
+                                out_pixel,
+                                rows,
+                                columns,
+                                n,
+                                left,
                             )

@@ -18,16 +18,18 @@ nearest cache for each; the output even rows first, then odd ones, likewise.
 
 from aipu import script as S
 from epilogue import finish_shared, shared_values
+from gemm import multiply_add_vectors
 
 # Channels of a patch that are copied at a time where part of it lies outside the image.
 STAGE = 4 * VL
+STAGE_SIZE = 36 * STAGE
 
 
 def scaled_add(acc, factor, vector):
     """acc + factor * vector; the factor is known."""
     if factor == 1:
         return acc + vector
-    return S.fma(acc, S.cast(factor, f"{ACC}x{VL}"), vector)
+    return multiply_add_vectors(acc, S.cast(factor, f"{ACC}x{VL}"), vector)
 
 
 def scaled(factor, vector):
@@ -63,10 +65,16 @@ def patch_4x4(
     channels: S.i32,
     v: S.ptr(ACC, "global"),
     plane: S.i64,
+    not_finite: S.ptr(ACC, "global"),
 ):
     """v[xi * plane + c] = element xi of Bt d B for whole vectors of channels; rows of the patch are `line` apart,
-    columns `pixel`. The columns that the patch next_patch further on does not share are fetched ahead."""
+    columns `pixel`. The columns that the patch next_patch further on does not share are fetched ahead.
+
+    Sets *not_finite to 1 where an infinity or NaN would reach more pixels than have it in their windows. Those are the
+    ones with all sums of an inner row or column of Bt: of the 36, five see them all."""
     t = S.alloc_buffer((12,), f"{ACC}x{VL}")
+    zeros = S.cast(0, f"{ACC}x{VL}")
+    seen = S.cast(0, f"{ACC}x{VL}")
     for c in range(0, channels, VL):
         for g in S.unroll(3):
             for s in S.unroll(6):
@@ -92,6 +100,12 @@ def patch_4x4(
                     values = pair_of(h, t[6 * k], t[6 * k + 1], t[6 * k + 2], t[6 * k + 3], t[6 * k + 4], t[6 * k + 5])
                     S.vstore(values[0], row + S.i64(0 if h == 0 else 2 * h - 1) * plane)
                     S.vstore(values[1], row + S.i64(5 if h == 0 else 2 * h) * plane)
+                    if (g == 0 and h == 1) or (g == 1 and h < 2 and k == 0):
+                        seen = multiply_add_vectors(seen, values[0], zeros)
+                    if g == 1 and h == 0 and k == 0:
+                        seen = multiply_add_vectors(seen, values[1], zeros)
+    if S.vany(seen != zeros):
+        not_finite[0] = 1
 
 
 @S.prim_func(is_inline=False)
@@ -107,15 +121,17 @@ def input_4x4(
     stage: S.ptr(ACC, "global"),
     v: S.ptr(ACC, "global"),
     plane: S.i64,
+    not_finite: S.ptr(ACC, "global"),
 ):
     """The patch at (y, column) of the image x, whose lines are `line` apart and pixels `pitch`. Channels after the last
     whole vector, and patches that leave the image, take the way through a copy with zeros in `stage`; up to a vector of
-    zeros is then written behind the channels."""
+    zeros is then written behind the channels. *not_finite: as of patch_4x4, or 0."""
     origin = x + (S.i64(y) * line + S.i64(column) * pitch)
+    not_finite[0] = 0
     first = 0
     if y >= 0 and column >= 0 and y + 6 <= in_h and column + 6 <= in_w:
         first = channels // VL * VL if IN_TAIL else channels
-        patch_4x4(origin, line, pitch, S.i64(4) * pitch, first, v, plane)
+        patch_4x4(origin, line, pitch, S.i64(4) * pitch, first, v, plane, not_finite)
     for c in range(first, channels, STAGE):
         count = S.min(channels - c, STAGE)
         for r in range(6):
@@ -131,7 +147,7 @@ def input_4x4(
                 else:
                     for i in range(0, count, VL):
                         S.vstore(S.cast(0, f"{ACC}x{VL}"), copy + i)
-        patch_4x4(stage, S.i64(6 * STAGE), S.i64(STAGE), S.i64(0), count, v + c, plane)
+        patch_4x4(stage, S.i64(6 * STAGE), S.i64(STAGE), S.i64(0), count, v + c, plane, not_finite)
 
 
 def half_4x4(m, plane, odd, t):
@@ -205,6 +221,13 @@ def finish_pixels(pixels, extras, out, row_offset, line, ldc, rows, columns, n, 
             finish_shared(value, shared, extras, out, row_offset + r * line + j * ldc, n, lane_mask)
 
 
+def finish_part(pixels, extras, out, row_offset, line, ldc, rows, columns, n, channels):
+    if TAIL and channels < VL:
+        finish_pixels(pixels, extras, out, row_offset, line, ldc, rows, columns, n, S.tail_mask(channels, VL))
+    else:
+        finish_pixels(pixels, extras, out, row_offset, line, ldc, rows, columns, n, None)
+
+
 @S.prim_func(is_inline=False)
 def part_4x4(
     m: S.ptr(ACC, "global"),
@@ -227,10 +250,7 @@ def part_4x4(
         for k in S.unroll(2):
             for j in S.unroll(4):
                 S.vstore(pixel_4x4(j, t, k), pixels.addr_of((4 * (2 * k + odd) + j) * VL))
-    if TAIL and channels < VL:
-        finish_pixels(pixels, extras, out, row_offset, line, ldc, rows, columns, n, S.tail_mask(channels, VL))
-    else:
-        finish_pixels(pixels, extras, out, row_offset, line, ldc, rows, columns, n, None)
+    finish_part(pixels, extras, out, row_offset, line, ldc, rows, columns, n, channels)
 
 
 def output_4x4(m, plane, extras, out, row_offset, line, ldc, rows, columns, n, channels):
@@ -243,3 +263,121 @@ def output_4x4(m, plane, extras, out, row_offset, line, ldc, rows, columns, n, c
                 part_4x4(
                     m + v * VL, plane, extras, out, row_offset, line, ldc, rows, columns, n + v * VL, channels - v * VL
                 )
+
+
+def taps_of(u0, u1, u2, u5):
+    """Three weights of the six that G made of them, by its rows 0 and infinity and their difference at +-A."""
+    square = POINT_A * POINT_A
+    return [scaled(square * POINT_B * POINT_B, u0), scaled(POINT_A * (square - POINT_B * POINT_B), u1 - u2), u5]
+
+
+@S.prim_func(is_inline=False)
+def direct_vector(
+    x: S.ptr(X, "global"),
+    line: S.i64,
+    pitch: S.i64,
+    channels: S.i32,
+    y: S.i32,
+    column: S.i32,
+    in_h: S.i32,
+    in_w: S.i32,
+    weights: S.ptr(ACC, "global"),
+    point: S.i64,
+    extras: extra_types,
+    out: S.ptr(OUT, "global"),
+    row_offset: S.i32,
+    out_line: S.i32,
+    ldc: S.i32,
+    rows: S.i32,
+    columns: S.i32,
+    n: S.i32,
+    out_channels: S.i32,
+):
+    """A vector of channels of a tile by direct sums, so that an infinity or NaN reaches the pixels that have it in
+    their windows and no others. The weights are what the transformed ones, `point` elements apart, were made of."""
+    origin = x + (S.i64(y) * line + S.i64(column) * pitch)
+    pixels = S.alloc_buffer((16 * VL,), ACC)
+    taps = S.alloc_buffer((9 * VL,), ACC)
+    half = S.alloc_buffer((12 * VL,), ACC)
+    for i in range(16):
+        S.vstore(S.cast(0, f"{ACC}x{VL}"), pixels.addr_of(i * VL))
+    for c in range(channels):
+        at = weights + c * (NV * VL)
+        for s in range(6):
+            u0 = S.vload(at + S.i64(s) * point, lanes=VL)
+            u1 = S.vload(at + S.i64(6 + s) * point, lanes=VL)
+            u2 = S.vload(at + S.i64(12 + s) * point, lanes=VL)
+            u5 = S.vload(at + S.i64(30 + s) * point, lanes=VL)
+            column_taps = taps_of(u0, u1, u2, u5)
+            for r in S.unroll(3):
+                # Points +-B are not needed.
+                if s < 3:
+                    S.vstore(column_taps[r], half.addr_of((4 * r + s) * VL))
+                if s == 5:
+                    S.vstore(column_taps[r], half.addr_of((4 * r + 3) * VL))
+        for r in S.unroll(3):
+            row_taps = taps_of(
+                S.vload(half.addr_of(4 * r * VL), lanes=VL),
+                S.vload(half.addr_of((4 * r + 1) * VL), lanes=VL),
+                S.vload(half.addr_of((4 * r + 2) * VL), lanes=VL),
+                S.vload(half.addr_of((4 * r + 3) * VL), lanes=VL),
+            )
+            for k in S.unroll(3):
+                S.vstore(row_taps[k], taps.addr_of((3 * r + k) * VL))
+        for r in range(6):
+            for s in range(6):
+                if y + r >= 0 and y + r < in_h and column + s >= 0 and column + s < in_w:
+                    value = S.vbcast(S.cast(origin[S.i64(r) * line + S.i64(s) * pitch + c], ACC), lanes=VL)
+                    for i in range(S.max(r - 2, 0), S.min(r, 3) + 1):
+                        for j in range(S.max(s - 2, 0), S.min(s, 3) + 1):
+                            sum = pixels.addr_of((4 * i + j) * VL)
+                            tap = S.vload(taps.addr_of((3 * (r - i) + s - j) * VL), lanes=VL)
+                            S.vstore(multiply_add_vectors(S.vload(sum, lanes=VL), value, tap), sum)
+    finish_part(pixels, extras, out, row_offset, out_line, ldc, rows, columns, n, out_channels)
+
+
+def direct_4x4(
+    x,
+    line,
+    pitch,
+    channels,
+    y,
+    column,
+    in_h,
+    in_w,
+    weights,
+    point,
+    extras,
+    out,
+    row_offset,
+    out_line,
+    ldc,
+    rows,
+    columns,
+    n,
+    out_channels,
+):
+    """output_4x4() of a patch like input_4x4()'s that has infinities or NaN."""
+    for v in range(NV):
+        if out_channels > v * VL:
+            direct_vector(
+                x,
+                line,
+                pitch,
+                channels,
+                y,
+                column,
+                in_h,
+                in_w,
+                weights + v * VL,
+                point,
+                extras,
+                out,
+                row_offset,
+                out_line,
+                ldc,
+                rows,
+                columns,
+                n + v * VL,
+                out_channels - v * VL,
+            )

@@ -164,7 +164,7 @@ Status Session::prepare() try {
 // Needs `in_use`.
 Status Session::Impl::run_bound() {
   const auto exclusive = pool->acquire();
-  std::unique_lock<std::mutex> copies;
+  std::unique_lock<WorkerPool::Turn> copies;
   if (beside != nullptr) copies = beside->acquire();
   if (!pool->is_complete() || (beside != nullptr && !beside->is_complete()))
     return out_of_range("the session's threads are gone with fork(), and the system has no others for this process");

@@ -22,6 +22,8 @@ namespace aipu::runtime {
 namespace {
 
 constexpr auto kSpinBeforeSleep = std::chrono::microseconds(200);
+// While a run goes on: longer than most of what a run does on one thread, such as planning new shapes.
+constexpr auto kSpinWithinRun = std::chrono::milliseconds(2);
 constexpr int kSpinsPerClockRead = 256;
 constexpr int kSpinsBeforeYield = 4096;
 
@@ -108,6 +110,8 @@ struct WorkerPool::Worker {
   std::atomic<uint32_t> asleep{0};
   alignas(128) std::atomic<uint32_t> claimed{0};
   alignas(128) std::atomic<bool> stop{false};
+  std::atomic<bool> is_kept_away{false};  // until it has set its CPUs to `usual` again
+  cpu_set_t usual = {};
   WorkerPool* pool = nullptr;
   uint32_t index = 0;
   // Not a std::thread: after fork() there is none to join, and failing to start one is no exception here.
@@ -120,6 +124,30 @@ struct WorkerPool::Worker {
       if (claimed.compare_exchange_weak(last, job, std::memory_order_acq_rel, std::memory_order_relaxed)) return true;
     }
     return false;
+  }
+
+  // For the caller, when it has seen that the worker sleeps or is about to.
+  void rouse() {
+    keep_away();
+    asleep.store(0, std::memory_order_seq_cst);
+    futex_wake(asleep);
+  }
+  // From the CPU of the caller, which is about to be busy. What the system refuses stays as it is.
+  void keep_away() {
+    if (is_kept_away.load(std::memory_order_acquire)) return;
+    const int here = ::sched_getcpu();
+    if (here < 0 || ::pthread_getaffinity_np(thread, sizeof usual, &usual) != 0) return;
+    cpu_set_t others = usual;
+    CPU_CLR(static_cast<size_t>(here), &others);
+    if (CPU_COUNT(&others) == 0 || CPU_EQUAL(&others, &usual)) return;
+    if (::pthread_setaffinity_np(thread, sizeof others, &others) == 0)
+      is_kept_away.store(true, std::memory_order_release);
+  }
+  // The worker itself, once it runs.
+  void come_back() {
+    if (!is_kept_away.load(std::memory_order_acquire)) return;
+    ::pthread_setaffinity_np(thread, sizeof usual, &usual);
+    is_kept_away.store(false, std::memory_order_release);
   }
 };
 
@@ -162,14 +190,14 @@ void WorkerPool::forget_workers() {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   if (generation_.load(std::memory_order_relaxed) == fork_generation()) return;
-  new (&mutex_) std::mutex;  // whoever had it at the time is gone
+  new (&turn_) Turn;  // whoever had it at the time is gone
   workers_.clear();
   generation_.store(fork_generation(), std::memory_order_release);
 }
 
-std::unique_lock<std::mutex> WorkerPool::acquire() {
+std::unique_lock<WorkerPool::Turn> WorkerPool::acquire() {
   if (generation_.load(std::memory_order_acquire) != fork_generation()) forget_workers();
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock(turn_);
   if (!is_complete()) start_workers();
   return lock;
 }
@@ -181,8 +209,9 @@ void WorkerPool::work(Worker& worker) {
     int spins = 0;
     while (worker.epoch.load(std::memory_order_acquire) == seen) {
       pause();
-      if (++spins % kSpinsPerClockRead != 0 || std::chrono::steady_clock::now() - idle_since < kSpinBeforeSleep)
-        continue;
+      if (++spins % kSpinsPerClockRead != 0) continue;
+      const auto spun = std::chrono::steady_clock::now() - idle_since;
+      if (spun < kSpinBeforeSleep || (turn_.is_taken() && spun < kSpinWithinRun)) continue;
       // Announce the sleep before the last look at the epoch; those who write the epoch look at `asleep` afterwards, so
       // one of the two sees the other. An exchange, which is a barrier even where an emulator lets a load pass a store
       // of that order (qemu, of 64-bit Arm on x86-64); there a worker slept through its job.
@@ -190,10 +219,12 @@ void WorkerPool::work(Worker& worker) {
       while (worker.epoch.load(std::memory_order_seq_cst) == seen && worker.asleep.load(std::memory_order_seq_cst) == 1)
         futex_wait(worker.asleep, 1);
       worker.asleep.store(0, std::memory_order_seq_cst);
+      worker.come_back();
       idle_since = std::chrono::steady_clock::now();
     }
     seen = worker.epoch.load(std::memory_order_acquire);
     if (worker.stop.load(std::memory_order_relaxed)) return;
+    worker.come_back();  // it may have been about to sleep, no more
     if (!worker.claim(seen)) continue;
     running_kernel = running_;
     body_(argument_, worker.index);
@@ -204,10 +235,7 @@ void WorkerPool::work(Worker& worker) {
 
 void WorkerPool::wake() {
   for (auto& worker : workers_) {
-    if (worker->asleep.load(std::memory_order_relaxed) == 1) {
-      worker->asleep.store(0, std::memory_order_seq_cst);
-      futex_wake(worker->asleep);
-    }
+    if (worker->asleep.load(std::memory_order_relaxed) == 1) worker->rouse();
   }
 }
 
@@ -219,10 +247,7 @@ void WorkerPool::run(uint32_t count, Body body, void* argument, bool independent
     for (uint32_t i = 0; i + 1 < count; ++i) {
       Worker& worker = *workers_[i];
       worker.epoch.fetch_add(1, std::memory_order_seq_cst);
-      if (worker.asleep.load(std::memory_order_seq_cst) == 1) {
-        worker.asleep.store(0, std::memory_order_seq_cst);
-        futex_wake(worker.asleep);
-      }
+      if (worker.asleep.load(std::memory_order_seq_cst) == 1) worker.rouse();
     }
   }
   body(argument, 0);

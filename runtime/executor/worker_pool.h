@@ -1,9 +1,11 @@
 // Persistent worker threads with a hand-off that costs a fraction of a microsecond while they are awake.
 //
-// Workers spin for a short time after each job and then sleep on a futex, so a run wakes them once and kernels within
-// it follow each other without system calls. There are never more workers than CPUs this process may use: a spinning
-// thread without a CPU of its own would only be in the way. Where the system has no more threads to give, the pool is
-// smaller. In a child made by fork() the workers are gone; acquire() starts others.
+// Workers spin for a short time after each job, and longer within a run, and then sleep on a futex: a run wakes them
+// once and kernels within it follow each other without system calls. A worker is woken on another CPU than its
+// caller's: where the system puts both on one, which it does if the others are busy at that moment, they take turns
+// there for milliseconds. There are never more workers than CPUs this process may use: a spinning thread without a CPU
+// of its own would only be in the way. Where the system has no more threads to give, the pool is smaller. In a child
+// made by fork() the workers are gone; acquire() starts others.
 #pragma once
 
 #include <atomic>
@@ -32,7 +34,23 @@ class WorkerPool {
   uint32_t size() const { return size_; }
 
   // Exclusive use, for a whole run; sessions that share a pool take turns.
-  std::unique_lock<std::mutex> acquire();
+  class Turn {
+   public:
+    void lock() {
+      mutex_.lock();
+      taken_.store(true, std::memory_order_relaxed);
+    }
+    void unlock() {
+      taken_.store(false, std::memory_order_relaxed);
+      mutex_.unlock();
+    }
+    bool is_taken() const { return taken_.load(std::memory_order_relaxed); }
+
+   private:
+    std::mutex mutex_;
+    std::atomic<bool> taken_{false};
+  };
+  std::unique_lock<Turn> acquire();
   // Whether there are the size() - 1 workers that there were before fork(). Needs acquire().
   bool is_complete() const { return workers_.size() + 1 == size_; }
 
@@ -54,7 +72,7 @@ class WorkerPool {
 
   uint32_t size_ = 1;
   std::atomic<uint32_t> generation_;  // of the process that the workers are in
-  std::mutex mutex_;
+  Turn turn_;
   Body body_ = nullptr;
   void* argument_ = nullptr;
   const RunningKernel* running_ = nullptr;  // what the job is part of

@@ -48,16 +48,17 @@ constexpr int kAllowed[] = {
     SYS_sched_getaffinity,
     SYS_set_robust_list,
     SYS_rseq,
+    SYS_getcpu,
     SYS_gettid,
     SYS_getpid,
     SYS_getrandom,
     SYS_restart_syscall,
     SYS_fstat,
 };
-// The C library asks, and goes on without.
+// The C library asks, and goes on without; so does the worker pool.
 constexpr int kRefused[] = {
     SYS_openat, SYS_newfstatat, SYS_readlinkat, SYS_faccessat, SYS_ioctl,
-    SYS_prctl,  SYS_sysinfo,    SYS_prlimit64,  SYS_statx,
+    SYS_prctl,  SYS_sysinfo,    SYS_prlimit64,  SYS_statx,     SYS_sched_setaffinity,
 #if defined(__x86_64__)
     SYS_open,   SYS_stat,       SYS_readlink,   SYS_access,
 #endif

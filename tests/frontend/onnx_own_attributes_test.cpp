@@ -49,10 +49,6 @@ TEST(OnnxOwnAttributes, AreNotTakenFromAFile) {
   const auto columns = [&](OnnxBuilder& b) {
     return std::vector{x(b, {1, 4, 9}), ints(b, {2}, {4, 4}), ints(b, {2}, {2, 2})};
   };
-  const auto recurrent = [&](OnnxBuilder& b) {
-    return std::vector<std::string>{x(b, {3, 1, 2}), b.input("w", DType::kF32, {1, 8, 2}),
-                                    b.input("r", DType::kF32, {1, 8, 2})};
-  };
   const std::vector<Case> cases{
       {"Gather", with_scalar, {}, "from_start", int64_t{1}},
       {"Range", range, {}, "extent", Ints{7}},
@@ -95,7 +91,6 @@ TEST(OnnxOwnAttributes, AreNotTakenFromAFile) {
       {"Resize", resize, {}, "scales", std::vector<double>{1, 1, 2, 2}},
       {"Col2Im", columns, {}, "image_shape", Ints{5, 5}},
       {"Col2Im", columns, {}, "block_shape", Ints{5, 5}},
-      {"LSTM", recurrent, {{"hidden_size", 2}}, "rounds_state", int64_t{1}},
       {"MaxPool", image, {{"kernel_shape", Ints{2, 2}}}, "layout", std::string("NHWC")},
       {"SpaceToDepth", image, {{"blocksize", 2}}, "layout", std::string("NHWC")},
   };
@@ -112,6 +107,22 @@ TEST(OnnxOwnAttributes, AreNotTakenFromAFile) {
                                            "'): attribute '", c.name, "' is not known");
       EXPECT_EQ(error, crafted ? expected : "") << c.op << ", " << c.name;
     }
+  }
+}
+
+// Nor operands.
+TEST(OnnxOwnOperands, AreNotTakenFromAFile) {
+  for (const bool crafted : {false, true}) {
+    OnnxBuilder b;
+    b.set_opset(18);
+    std::vector<std::string> inputs{b.input("x", DType::kF32, {3, 1, 2}), b.weight({1, 8, 2}, 0.1),
+                                    b.weight({1, 8, 2}, 0.1)};
+    if (crafted) {
+      inputs.insert(inputs.end(), 5, "");
+      inputs.insert(inputs.end(), {b.weight({}, 0.1), b.weight({1, 8}, 0.1), b.weight({1, 8}, 0.1)});
+    }
+    b.output(b.op("LSTM", inputs, {{"hidden_size", 2}}));
+    EXPECT_EQ(error_of(b), crafted ? "m.onnx: node '/LSTM' (LSTM): has 11 inputs, at most 8 are allowed" : "");
   }
 }
 

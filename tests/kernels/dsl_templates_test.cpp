@@ -137,7 +137,8 @@ TEST(BuiltinTemplates, ParseAndAreRestrict) {
     }
   }
   dsl::TemplateParams params;
-  params.set("X", "float32").set("ACC", "float32").set("FLOATING", true).set("LARGEST", true).set("LAST", false);
+  params.set("X", "float32").set("ACC", "float32").set("FLOATING", true);
+  params.set("LARGEST", true).set("LAST", false).set("LABELED", false).set("LANES", 0);
   TemplateLibrary library;
   const auto module = library.instantiate("select.py", "arg_extremum", params, "k");
   ASSERT_TRUE(module.ok()) << module.status().message();

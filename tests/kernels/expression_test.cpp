@@ -1,7 +1,9 @@
-// Expressions of fused operators: their source, and what they cost.
+// Expressions of fused operators: their source, what they cost, and which nodes are one.
 #include "kernels/parts/expression.h"
 
 #include <gtest/gtest.h>
+
+#include "kernels/parts/elementwise_expression.h"
 
 namespace aipu::kernels {
 namespace {
@@ -39,6 +41,28 @@ TEST(ExpressionFunction, PrintsAndKnowsItsStatements) {
   function.result = Expression::atom("t0") * Expression::atom("v");
   EXPECT_EQ(function.source("act"), "def act(v, x):\n    t0 = S.erf(x[0])\n    check(t0)\n    return (t0 * v)\n");
   EXPECT_TRUE(function.is_long());
+}
+
+// A kernel has one result: %d, which nobody reads, is one too, and comes in the middle of what would be a group.
+TEST(ElementwiseGroup, ResultThatNobodyReadsStaysOutside) {
+  const auto graph = graph::parse_graph(R"(graph "g" {
+  input %x: float32[4]
+  %a = Sinh(%x)
+  %b = Mul(%a, %a)
+  %d = Max(%a, %x)
+  %c = Atan(%b)
+  output "c" = %c
+}
+)",
+                                        {});
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  const auto name_of = [&](graph::NodeId id) { return (*graph)->value((*graph)->node(id).outputs[0]).name; };
+  std::string groups;
+  for (const graph::NodeId anchor : (*graph)->topological_order()) {
+    for (const graph::NodeId id : grow_elementwise_group(**graph, anchor)) groups += name_of(id);
+    groups += ' ';
+  }
+  EXPECT_EQ(groups, "a bc d c ");
 }
 
 }  // namespace

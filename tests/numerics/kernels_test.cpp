@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <sstream>
 
 #include "tests/numerics/random_models.h"
@@ -170,6 +171,52 @@ TEST(Kernels, ConvolutionsOfLargeDilations) {
   }
 }
 
+// Groups that are parts of a vector, a vector, and no whole number of them: channels that end within a vector, rows of
+// one tile and of several, padding on one side, strides, dilations, epilogues that read, extents known at run time.
+TEST(Kernels, ConvolutionsInGroups) {
+  struct Layer {
+    int64_t in, out, groups, kernel, stride, dilation, height, width;
+    std::vector<int64_t> pads;
+    bool known = true;
+  };
+  const Layer layers[] = {
+      {32, 32, 8, 3, 1, 1, 4, 30, {1, 1, 1, 1}},  {20, 20, 5, 3, 2, 1, 5, 11, {0, 1, 1, 0}},
+      {56, 56, 7, 3, 1, 1, 4, 9, {1, 1, 1, 1}},   {24, 24, 12, 5, 1, 1, 3, 10, {2, 2, 2, 2}},
+      {40, 40, 10, 3, 1, 3, 8, 17, {3, 3, 3, 3}}, {32, 64, 2, 3, 1, 1, 3, 13, {1, 1, 1, 1}},
+      {24, 36, 3, 3, 2, 1, 7, 31, {1, 0, 1, 2}},  {16, 16, 4, 3, 1, 1, 1, 1, {1, 1, 1, 1}},
+      {64, 64, 8, 3, 1, 1, 3, 2, {1, 1, 1, 1}},   {48, 48, 12, 3, 2, 1, 6, 29, {1, 1, 1, 1}, false}};
+  OnnxBuilder b("groups", 5);
+  std::mt19937 random(23);
+  std::map<std::string, Tensor> inputs;
+  for (size_t i = 0; i < std::size(layers); ++i) {
+    const Layer& l = layers[i];
+    const std::string number = std::to_string(i);
+    const auto input = [&](const std::string& name, const std::vector<int64_t>& shape) {
+      inputs[name] = random_tensor(random, shape);
+      return b.input(name, DType::kF32, l.known ? extents_of(shape) : Extents{"N", shape[1], name + "h", name + "w"});
+    };
+    std::string y = b.conv(input("x" + number, {2, l.in, l.height, l.width}), l.in, l.out,
+                           {.kernel = {l.kernel, l.kernel},
+                            .strides = {l.stride, l.stride},
+                            .pads = l.pads,
+                            .dilations = {l.dilation, l.dilation},
+                            .groups = l.groups,
+                            .bias = i % 2 == 0});
+    if (i % 4 == 0) y = b.op("Add", {y, input("r" + number, {2, l.out, l.height, l.width})});
+    y = i % 3 == 0 ? b.op("Mul", {y, b.op("Sigmoid", {y})}) : b.relu(y);
+    b.output(y, "y" + number, DType::kF32, {"", "", "", ""});
+  }
+  const std::string path = temporary_path("groups.onnx");
+  ASSERT_TRUE(b.save(path).ok());
+  const auto expected = run_reference(path, inputs);
+  ASSERT_TRUE(expected.ok()) << expected.status().message();
+  std::vector<std::string> hosts;
+  for (const std::string& target : runnable_targets()) {
+    if (target.starts_with("host")) hosts.push_back(target);
+  }
+  expect_everywhere(b, {"groups", inputs, *expected, 1e-4}, hosts);
+}
+
 // Extents known only at run time: images narrower than a tile, than the kernel, and wide ones, through one converted
 // model per batch and width.
 TEST(Kernels, ConvolutionsOfSymbolicExtents) {
@@ -237,6 +284,39 @@ TEST(Kernels, DepthwiseConvolutionOfImagesLargerThanTheCaches) {
   const auto expected = run_reference(path, inputs);
   ASSERT_TRUE(expected.ok()) << expected.status().message();
   expect_on_targets(path, inputs, *expected, 1e-4, 1e-4, false);
+}
+
+// Who computes what depends on the number of threads and of images (each has rows of its own, or a part of the runs
+// that a mean is cut into); results do not.
+TEST(Kernels, SqueezeAndExciteWhateverTheThreads) {
+  OnnxBuilder b("squeeze", 1);
+  constexpr int64_t kChannels = 250, kPixels = 14 * 14;
+  b.input("x", DType::kF32, {"N", int64_t{40}, int64_t{14}, int64_t{14}});
+  std::string y = b.relu(b.conv("x", 40, kChannels, {.kernel = {1, 1}}));
+  y = b.relu(b.conv(y, kChannels, kChannels, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}, .groups = kChannels}));
+  const std::string mean = b.op("GlobalAveragePool", {y});
+  y = b.op("Mul", {y, b.op("Sigmoid", {b.conv(mean, kChannels, kChannels, {.kernel = {1, 1}})})});
+  b.output(b.op("Add", {y, b.op("GlobalMaxPool", {y})}), "y", DType::kF32, {"", "", "", ""});
+  const std::string path = temporary_path("squeeze.onnx");
+  ASSERT_TRUE(b.save(path).ok());
+  std::mt19937 random(1);
+  const Tensor three = random_tensor(random, {3, 40, 14, 14});
+  const Tensor one = {{1, 40, 14, 14}, {three.data.begin(), three.data.begin() + 40 * kPixels}};
+  const auto expected = run_reference(path, {{"x", three}});
+  ASSERT_TRUE(expected.ok()) << expected.status().message();
+  expect_on_targets(path, {{"x", three}}, *expected, 1e-4, 1e-4, true);
+  const auto all = run_road(path, {{"x", three}}, {.threads = 1});
+  ASSERT_TRUE(all.ok()) << all.status().message();
+  for (const int threads : {1, 2}) {
+    for (const Tensor& x : {one, three}) {
+      const auto found = run_road(path, {{"x", x}}, {.threads = threads});
+      ASSERT_TRUE(found.ok()) << found.status().message();
+      const std::vector<float>& data = found->at("y").data;
+      ASSERT_EQ(data.size(), static_cast<size_t>(x.shape[0] * kChannels * kPixels));
+      EXPECT_TRUE(std::equal(data.begin(), data.end(), all->at("y").data.begin()))
+          << threads << " threads, " << x.shape[0] << " images";
+    }
+  }
 }
 
 TEST(Kernels, Pooling) {
@@ -652,6 +732,42 @@ TEST(Kernels, LayerNormalization) {
 
 // Along the last axis rows are filled by vectors, along others elements are compared; indices that are negative or
 // outside.
+// Operands of rows of a few elements are read by tables of their places; a divisor of what is in front counts with them.
+TEST(Kernels, SumsOfRowsOfAFewElements) {
+  using Shape = std::vector<int64_t>;
+  const std::pair<Shape, Shape> cases[] = {{{6, 8, 3, 4, 2}, {6, 1, 3, 1, 2}},
+                                           {{5000, 2}, {5000, 1}},
+                                           {{9, 3}, {9, 1}},
+                                           {{4099, 2}, {4099, 1}},
+                                           {{3, 7, 5}, {1, 7, 1}},
+                                           {{16, 1}, {1, 2}}};
+  const auto count_of = [](const Shape& shape) {
+    return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+  };
+  for (const auto& [left, right] : cases) {
+    OnnxBuilder b("narrow", 1);
+    b.output(b.op("Add", {b.input("x", DType::kF32, extents_of(left)), b.input("z", DType::kF32, extents_of(right))}),
+             "y", DType::kF32, Extents(left.size(), Extents::value_type("")));
+    const std::string path = temporary_path("narrow.onnx");
+    ASSERT_TRUE(b.save(path).ok());
+    Tensor x{left, {}}, z{right, {}}, y{left, {}};
+    y.shape.back() = std::max(left.back(), right.back());
+    for (int64_t i = 0; i < count_of(left); ++i) x.data.push_back(static_cast<float>(i));
+    for (int64_t i = 0; i < count_of(right); ++i) z.data.push_back(static_cast<float>(i) / 4);
+    const auto place = [&](const Shape& shape, int64_t at) {
+      int64_t result = 0, stride = 1;
+      for (size_t k = shape.size(); k-- > 0; at /= y.shape[k]) {
+        if (shape[k] > 1) result += at % y.shape[k] * stride;
+        stride *= shape[k];
+      }
+      return static_cast<size_t>(result);
+    };
+    for (int64_t i = 0; i < count_of(y.shape); ++i) y.data.push_back(x.data[place(left, i)] + z.data[place(right, i)]);
+    expect_on_targets(path, {{"x", x}, {"z", z}}, {{"y", y}}, 0, 0, left.size() > 2);
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST(Kernels, OneHot) {
   for (const int64_t depth : {1, 3, 15, 16, 17, 64, 257}) {
     for (const int64_t axis : {-1, 0}) {

@@ -224,6 +224,43 @@ Line exponentials(const Line& line) {
   return result;
 }
 
+// Adds an output and what it must be.
+using Expect = std::function<void(const std::string& value, const std::string& name, DType type, Tensor expected)>;
+
+// What searches along an axis, of the model's input x.
+void expect_searches(OnnxBuilder& b, const Tensor& x, DType dtype, size_t axis, const Expect& expect) {
+  const auto at = static_cast<int64_t>(axis);
+  const auto name = [&](const std::string& op) { return op + std::to_string(axis); };
+  for (const bool largest : {false, true}) {
+    const std::string op = largest ? "ArgMax" : "ArgMin";
+    expect(b.op(op, {"x"}, {{"axis", at}}), name(op), DType::kI64,
+           along(x, axis, [=](const Line& line) { return Line{static_cast<double>(arg_extremum(line, largest))}; }));
+    expect(
+        b.op(op, {"x"}, {{"axis", at}, {"select_last_index", 1}}), name("Last" + op), DType::kI64,
+        along(x, axis, [=](const Line& line) { return Line{static_cast<double>(last_arg_extremum(line, largest))}; }));
+    for (const int64_t k : {int64_t{2}, x.shape[axis]}) {
+      const auto outputs = b.node("TopK", {"x", b.ints({k})}, {{"axis", at}, {"largest", largest ? 1 : 0}}, 2);
+      const std::string top = name("Top" + std::to_string(k) + (largest ? "Largest" : "Smallest"));
+      const auto pick = [=](const Line& line, bool indices) {
+        Line result;
+        for (const size_t from : sorted(line, largest)) {
+          if (static_cast<int64_t>(result.size()) < k)
+            result.push_back(indices ? static_cast<double>(from) : line[from]);
+        }
+        return result;
+      };
+      expect(outputs[0], top, dtype, along(x, axis, [=](const Line& line) { return pick(line, false); }));
+      expect(outputs[1], top + "Indices", DType::kI64,
+             along(x, axis, [=](const Line& line) { return pick(line, true); }));
+    }
+  }
+  expect(b.op("Hardmax", {"x"}, {{"axis", at}}), name("Hardmax"), dtype, along(x, axis, [](const Line& line) {
+           Line result(line.size(), 0);
+           result[arg_extremum(line, true)] = 1;
+           return result;
+         }));
+}
+
 void check_along_axes(DType dtype, double tolerance, const std::vector<std::string>& targets) {
   OnnxBuilder b("axes", 1);
   b.set_opset(18);
@@ -251,38 +288,11 @@ void check_along_axes(DType dtype, double tolerance, const std::vector<std::stri
              for (const double v : line) sum += std::exp(v);
              return Line{std::log(sum)};
            }));
-    for (const bool largest : {false, true}) {
-      const std::string op = largest ? "ArgMax" : "ArgMin";
-      expect(b.op(op, {"x"}, {{"axis", at}}), name(op), DType::kI64,
-             along(x, axis, [=](const Line& line) { return Line{static_cast<double>(arg_extremum(line, largest))}; }));
-      expect(b.op(op, {"x"}, {{"axis", at}, {"select_last_index", 1}}), name("Last" + op), DType::kI64,
-             along(x, axis,
-                   [=](const Line& line) { return Line{static_cast<double>(last_arg_extremum(line, largest))}; }));
-      for (const int64_t k : {int64_t{2}, x.shape[axis]}) {
-        const auto outputs = b.node("TopK", {"x", b.ints({k})}, {{"axis", at}, {"largest", largest ? 1 : 0}}, 2);
-        const std::string top = name("Top" + std::to_string(k) + (largest ? "Largest" : "Smallest"));
-        const auto pick = [=](const Line& line, bool indices) {
-          Line result;
-          for (const size_t from : sorted(line, largest)) {
-            if (static_cast<int64_t>(result.size()) < k)
-              result.push_back(indices ? static_cast<double>(from) : line[from]);
-          }
-          return result;
-        };
-        expect(outputs[0], top, dtype, along(x, axis, [=](const Line& line) { return pick(line, false); }));
-        expect(outputs[1], top + "Indices", DType::kI64,
-               along(x, axis, [=](const Line& line) { return pick(line, true); }));
-      }
-    }
+    expect_searches(b, x, dtype, axis, expect);
     expect(b.op("Softmax", {"x"}, {{"axis", at}}), name("Softmax"), dtype, along(x, axis, exponentials));
     expect(b.op("LogSoftmax", {"x"}, {{"axis", at}}), name("LogSoftmax"), dtype, along(x, axis, [](const Line& line) {
              Line result = exponentials(line);
              for (double& v : result) v = std::log(v);
-             return result;
-           }));
-    expect(b.op("Hardmax", {"x"}, {{"axis", at}}), name("Hardmax"), dtype, along(x, axis, [](const Line& line) {
-             Line result(line.size(), 0);
-             result[arg_extremum(line, true)] = 1;
              return result;
            }));
   }
@@ -292,6 +302,30 @@ void check_along_axes(DType dtype, double tolerance, const std::vector<std::stri
 TEST(NaN, AlongAxes) { check_along_axes(DType::kF32, 2e-5, runnable_targets()); }
 TEST(NaN, AlongAxesOfDouble) { check_along_axes(DType::kF64, 1e-6, two_targets()); }
 TEST(NaN, AlongAxesOfHalf) { check_along_axes(DType::kF16, 2e-2, two_targets()); }
+
+// Rows of several vectors, most of which vectors pass over: numbers that occur again, NaN in any place, numbers in order.
+TEST(NaN, AlongLongRows) {
+  OnnxBuilder b("long_rows", 1);
+  b.set_opset(18);
+  constexpr int64_t kRows = 7, kExtent = 203;
+  Tensor x{{kRows, kExtent}, {}};
+  std::mt19937 random(1);
+  for (int64_t row = 0; row < kRows; ++row) {
+    for (int64_t k = 0; k < kExtent; ++k) {
+      const auto drawn = static_cast<float>(static_cast<int>(random() % 41) - 20);
+      const bool broken = row < 3 && random() % (row == 0 ? 3 : 90) == 0;
+      x.data.push_back(broken ? NAN : row < 4 ? drawn : static_cast<float>(row == 4 ? k : row == 5 ? -k : 0));
+    }
+  }
+  b.input("x", DType::kF32, extents_of(x.shape));
+  Check check{"nan_long_rows", {{"x", x}}, {}, 0};
+  expect_searches(b, x, DType::kF32, 1,
+                  [&](const std::string& value, const std::string& name, DType type, Tensor expected) {
+                    b.output(value, name, type, any(expected.shape.size()));
+                    check.expected[name] = std::move(expected);
+                  });
+  expect_everywhere(b, check, runnable_targets());
+}
 
 // ---- windows
 

@@ -19,8 +19,9 @@ struct RoadOptions {
   std::string backend;  // "" = the target's own, "interp"
   int threads = 2;
   bool fast_math = false;
-  std::string precision = {};  // as --precision has it
-  int64_t* cycles = nullptr;   // where to put what the run takes in virtual time, if it is asked for
+  std::string precision = {};                      // as --precision has it
+  std::vector<std::string> disabled_plugins = {};  // as --disable-plugin has them
+  int64_t* cycles = nullptr;  // where to put what the run takes in virtual time, if it is asked for
 };
 
 // Converts the model and runs it; the outputs by name. Inputs and outputs of other element types than float32 are

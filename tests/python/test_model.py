@@ -180,7 +180,7 @@ def test_no_virtual_time_on_a_cpu(model, image):
 
 
 def test_fast_math(tmp_path):
-    """Larger weights (Winograd's F(4x4)), nearly the same results, and the file says so."""
+    """Longer sums (of Winograd's F(4x4)), nearly the same results, and the file says so."""
     maker = BIN / "aipu-make-model"
     if not maker.exists():
         pytest.skip("aipu-make-model is not built (AIPU_BUILD_DIR)")
@@ -188,7 +188,6 @@ def test_fast_math(tmp_path):
     strict, fast = tmp_path / "strict.aipu.bin", tmp_path / "fast.aipu.bin"
     aipu.build(tmp_path / "m.onnx", strict)
     aipu.build(tmp_path / "m.onnx", fast, fast_math=True)
-    assert fast.stat().st_size > 1.3 * strict.stat().st_size
     model = aipu.load(strict)
     image = np.random.default_rng(2).random((1, 3, 224, 224), dtype=np.float32)
     inputs = {model.inputs[0].name: image}

@@ -384,6 +384,29 @@ def test_dynamically_quantized_lstm(tmp_path, random, family):
     family.check(tmp_path)
 
 
+def test_lstm_sums_integers(tmp_path, random, family):
+    # Products that cancel out but for one: a sum of rounded floats would keep what they were rounded by.
+    inputs, hidden = 400, 16
+    half = random.integers(1, 255, inputs // 2)
+    half[0] = 255
+    weights = random.integers(-126, 126, (inputs // 2, 4 * hidden))
+    order = random.permutation(inputs)
+    codes = np.concatenate([half, half])[order]
+    w = np.concatenate([weights, -weights])[order]
+    w[7] += 1
+    scale, w_scale = F32(0.037), np.array([0.9], F32)
+    gates = (codes @ w).astype(np.float64) * scale * w_scale
+    i, o, _, g = np.split(gates, 4)
+    h = sigmoid(o) * np.tanh(sigmoid(i) * np.tanh(g))
+    x = (codes * scale).astype(F32).reshape(1, 1, inputs)
+    r = random.integers(-127, 127, (1, hidden, 4 * hidden)).astype(np.int8)
+    zero = np.array([0], np.int8)
+    operands = [x, w[None].astype(np.int8), r, *[None] * 5, w_scale, zero, np.array([0.004], F32), zero]
+    fixed = [1, 2, 8, 9, 10, 11]
+    family.add("DynamicQuantizeLSTM", operands, h.astype(F32).reshape(1, 1, 1, -1), constants=fixed, hidden_size=hidden)
+    family.check(tmp_path)
+
+
 def test_between_quantized_tensors(tmp_path, random, family):
     a, b = (random.integers(0, 255, (2, 3, 4, 4)).astype(np.uint8) for _ in range(2))
     sa, sb, sy = F32(0.02), F32(0.03), F32(0.05)

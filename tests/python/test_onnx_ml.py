@@ -249,6 +249,70 @@ def test_linear(tmp_path, random, family):
     family.check(tmp_path)
 
 
+@pytest.mark.parametrize("classes", [2, 3, 8, 20])
+def test_labels_of_many_rows(tmp_path, random, family, classes):
+    """More rows than a vector has lanes, of few classes and of many; the first of equal scores decides."""
+    x = random.integers(-2, 3, (37, classes)).astype(F32)
+    identity = {"coefficients": np.eye(classes).ravel().tolist(), "intercepts": [0.0] * classes}
+    best = x.argmax(-1)
+    for labels in (np.arange(classes), np.arange(classes)[::-1] * 7 - 3):
+        family.add("LinearClassifier", [x], [labels[best], x], classlabels_ints=labels.tolist(), **identity)
+    names = [f"class {i % 7} {i}" for i in range(classes)]
+    expected = [np.array([names[i] for i in best], object), softmax(x)]
+    strings = {"classlabels_strings": names, "post_transform": "SOFTMAX"}
+    family.add("LinearClassifier", [x], expected, **strings, **identity)
+    family.check(tmp_path)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 8, 9])
+def test_norms_of_many_rows(tmp_path, random, family, columns):
+    x = random.standard_normal((37, columns)).astype(F32)
+    x[[5, 36]] = 0
+    for norm, size in (("MAX", x.max(-1)), ("L1", abs(x).sum(-1)), ("L2", np.sqrt((x**2).sum(-1)))):
+        family.add("Normalizer", [x], x / np.where(size == 0, 1, size)[:, None], norm=norm)
+    family.check(tmp_path)
+
+
+def test_short_rows_do_not_depend_on_the_others(tmp_path, random):
+    nodes = [node("Softmax", ["x"], ["s"], axis=1), node("LogSoftmax", ["x"], ["log"], axis=1)]
+    nodes.append(node("Normalizer", ["x"], ["n"], "ai.onnx.ml", norm="L1"))
+    write_model(
+        "m.onnx", nodes, [("x", "float32", ["N", 3])], [(name, "float32", ["N", 3]) for name in ("s", "log", "n")]
+    )
+    model = aipu.load(aipu.build("m.onnx")["output"])
+    x = random.standard_normal((48, 3)).astype(F32)
+    together = model.run({"x": x})
+    for first, last in ((0, 1), (1, 4), (4, 15), (15, 48)):
+        for name, part in model.run({"x": x[first:last]}).items():
+            np.testing.assert_array_equal(part, together[name][first:last])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+def test_places_of_extrema_in_short_rows(tmp_path, random, op, dtype):
+    """With and without a look-up behind it; the first NaN is it; places that others use too are there."""
+    x = random.integers(-2, 3, (37, 3)).astype(dtype)
+    if x.dtype.kind == "f":
+        x[[4, 20, 36], [0, 1, 2]] = math.nan
+        x[30] = math.nan
+    table = np.array([5, -1, 2**40])
+    outputs, nodes = [], []
+    for last in (0, 1):
+        nodes.append(node(op, ["x"], [f"at{last}"], axis=1, keepdims=0, select_last_index=last))
+        nodes.append(node("Gather", ["table", f"at{last}"], [f"label{last}"]))
+        outputs.append((f"label{last}", "int64", ["N"]))
+    nodes.append(node("Identity", ["at1"], ["places"]))
+    outputs.append(("places", "int64", ["N"]))
+    write_model("m.onnx", nodes, [("x", dtype, ["N", 3])], outputs, {"table": table})
+    found = aipu.load(aipu.build("m.onnx")["output"]).run({"x": x})
+    key = x.astype(float) * (1 if op == "ArgMax" else -1)
+    key[np.isnan(key)] = math.inf
+    first, final = key.argmax(-1), 2 - key[:, ::-1].argmax(-1)
+    np.testing.assert_array_equal(found["label0"], table[first])
+    np.testing.assert_array_equal(found["label1"], table[final])
+    np.testing.assert_array_equal(found["places"], final)
+
+
 def test_svm_regressor(tmp_path, random, family):
     x = random.standard_normal((5, 3)).astype(F32)
     v, a = random.standard_normal((6, 3)).astype(F32), random.standard_normal(6).astype(F32)
@@ -265,6 +329,20 @@ def test_svm_regressor(tmp_path, random, family):
         y = (k @ a + 0.125)[:, None]
         family.add("SVMRegressor", [x], y, **parameters)
         family.add("SVMRegressor", [x], np.where(y > 0, F32(1), F32(-1)), one_class=1, **parameters)
+    family.check(tmp_path)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 11])
+def test_svm_radial_kernels_of_many_vectors(tmp_path, random, family, rows):
+    """More vectors than a panel, rows and vectors that are left over; a row that is a vector is 1 to the last digit."""
+    x, v = random.standard_normal((rows, 7)).astype(F32) + 100, random.standard_normal((523, 7)).astype(F32) + 100
+    x[0] = v[522]
+    k = np.exp(-0.25 * ((x[:, None].astype(np.float64) - v) ** 2).sum(-1))
+    parameters = {"kernel_type": "RBF", "kernel_params": [0.25, 0.0, 0.0], "rho": [0.0], "n_supports": 523}
+    parameters["support_vectors"] = v.ravel().tolist()
+    for a in (random.standard_normal(523).astype(F32), np.eye(523, dtype=F32)[522]):
+        y = (k @ a).astype(F32)[:, None]
+        family.add("SVMRegressor", [x], y, tolerance=2e-6, coefficients=a.tolist(), **parameters)
     family.check(tmp_path)
 
 

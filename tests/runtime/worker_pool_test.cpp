@@ -1,6 +1,7 @@
 #include "runtime/executor/worker_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <chrono>
@@ -51,6 +52,35 @@ TEST(WorkerPool, TakesOverWhatWorkersHaveNotBegun) {
   };
   pool.run_independent(std::min(pool.size(), 2u), note, callers);
   EXPECT_EQ(callers[0], std::this_thread::get_id());
+}
+
+// A worker that sleeps is woken on another CPU than the caller's, and may then run where the process may.
+TEST(WorkerPool, WakesWorkersElsewhere) {
+  cpu_set_t usual;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof usual, &usual), 0);
+  WorkerPool pool(2);
+  if (pool.size() < 2) GTEST_SKIP() << "one CPU";
+  const auto exclusive = pool.acquire();
+  struct Seen {
+    std::atomic<int> cpus[2] = {-1, -1};
+    cpu_set_t allowed;
+  };
+  int together = 0;
+  for (int round = 0; round < 50; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(4));
+    Seen seen;
+    pool.run(
+        2,
+        [](void* argument, uint32_t index) {
+          Seen& both = *static_cast<Seen*>(argument);
+          if (index == 1) ::sched_getaffinity(0, sizeof both.allowed, &both.allowed);
+          both.cpus[index] = ::sched_getcpu();
+        },
+        &seen);
+    EXPECT_TRUE(CPU_EQUAL(&seen.allowed, &usual)) << round;
+    together += seen.cpus[0] == seen.cpus[1] ? 1 : 0;
+  }
+  EXPECT_LT(together, 25);  // the system may move either of them in between
 }
 
 }  // namespace

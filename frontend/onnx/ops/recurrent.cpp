@@ -38,16 +38,16 @@ void decouple_gates(OpContext& c) {
 }  // namespace
 
 void recurrent(OpContext& c) {
+  // The graph's LSTM has operands that ONNX's does not.
+  c.expect_inputs(3, c.op_type() == "LSTM" ? 8 : 6);
+  if (!c.ok()) return;
   if (c.op_type() == "LSTM" && c.take_int("input_forget", 0) != 0) {
-    c.expect_inputs(3, 8);
-    if (c.ok()) decouple_gates(c);
+    decouple_gates(c);
     if (!c.ok()) return;
   }
   c.ignore("output_sequence");  // opset 1: which outputs are wanted, which their names say too
   const bool batch_first = c.take_int("layout", 0) == 1;
   if (!batch_first) return pass(c);
-  c.expect_inputs(3, 8);
-  if (!c.ok()) return;
   std::vector<ValueId> inputs = c.inputs;
   for (const size_t i : {size_t{0}, size_t{5}, size_t{6}}) {  // X, initial_h, initial_c
     if (c.has_input(i)) inputs[i] = c.transpose(inputs[i], {1, 0, 2});

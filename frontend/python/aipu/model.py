@@ -87,7 +87,7 @@ def build(
     rows there are.
     ``plugins``: operators of your own: files, functions declared by :mod:`aipu.op`, or modules that have some.
     ``target_plugins``: targets of your own: shared libraries. They stay known to the process.
-    ``fast_math``: trade accuracy for speed, as ``aipugb --fast-math`` does; NaN spread over tiles of 4x4 pixels.
+    ``fast_math``: trade accuracy for speed, as ``aipugb --fast-math`` does.
     ``precision``: what products multiply: ``"fp32"``, ``"bf16"`` or ``"fp16"`` (summed in float32), ``"int8"`` (of
     models that are quantised already, or by ``quantize``), ``"mixed"``; ``precision_file``: by name of node, as
     ``aipugb --precision-file`` reads it.

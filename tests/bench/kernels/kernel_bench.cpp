@@ -275,7 +275,7 @@ Result<Measurement> measure(const std::string& binary, int threads) {
 
 int run(int argc, char** argv) {
   gbuilder::BuildOptions build;
-  build.disabled_plugins = {"winograd"};
+  build.disabled_plugins = {"winograd", "winograd_f4"};
   std::string filter;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--keep-winograd") == 0) {

@@ -66,18 +66,24 @@ void dynamic_quantize_matmul(OpContext& c) {
 }
 
 // The weights are [directions, inputs, 4 * hidden], transposed to ONNX's. X is rounded as for a product of integers; so
-// is the hidden state before each step, over the range that it has in all samples.
+// is the hidden state before each step, over the range that it has in all samples. Floats hold the integers, whose sums
+// of products are exact up to 2^24.
 void dynamic_quantize_lstm(OpContext& c) {
   c.expect_inputs(3, 12);
   if (!c.ok()) return;
   for (size_t i = 8; i < 12; ++i) {
     if (!c.has_input(i)) return c.fail_invalid(str_cat("needs input ", i));
   }
-  const auto weights = [&](size_t value, size_t scale) {
-    const auto per_direction = [&](ValueId x) { return c.rank(x) == 1 ? c.unsqueeze(x, {1, 2}) : c.unsqueeze(x, {1}); };
-    const ValueId zero = c.cast(per_direction(c.input(scale + 1)), DType::kF32);
-    const ValueId centred = subtract(c, c.cast(c.input(value), DType::kF32), zero);
-    return c.transpose(multiply(c, centred, per_direction(c.input(scale))), {0, 2, 1});
+  const auto weights = [&](size_t value, size_t zero) {
+    const ValueId per_direction =
+        c.rank(c.input(zero)) == 1 ? c.unsqueeze(c.input(zero), {1, 2}) : c.unsqueeze(c.input(zero), {1});
+    return c.transpose(subtract(c, c.cast(c.input(value), DType::kF32), c.cast(per_direction, DType::kF32)), {0, 2, 1});
+  };
+  // One for each direction, or for each row too.
+  const auto scales = [&](size_t value, size_t scale) {
+    const Shape& shape = c.type(c.input(value)).shape;
+    if (c.rank(c.input(scale)) == 2) return c.input(scale);
+    return c.emit("Expand", {{"shape", Shape{shape[0], shape[2]}}}, {c.unsqueeze(c.input(scale), {1})});
   };
   ValueId given = c.input(0);
   if (c.has_input(4)) {
@@ -87,13 +93,11 @@ void dynamic_quantize_lstm(OpContext& c) {
     given = where(c, c.unsqueeze(counts, {1, 2}), given, c.scalar(c.dtype(given), 0));
   }
   const DynamicallyQuantized x = dynamically_quantized(c, given);
-  const ValueId rounded = dequantized(c, x.value, x.scale, x.zero);
-  std::vector<ValueId> operands{rounded, weights(1, 8), weights(2, 10)};
+  const ValueId centred = dequantized(c, x.value, c.scalar(c.dtype(given), 1), x.zero);
+  std::vector<ValueId> operands{centred, weights(1, 9), weights(2, 11)};
   for (size_t i = 3; i < 8; ++i) operands.push_back(c.input(i));
-  while (!operands.back().valid()) operands.pop_back();
-  auto attributes = c.pass_attributes("LSTM");
-  attributes.set("rounds_state", int64_t{1});
-  c.emit_outputs("LSTM", std::move(attributes), std::move(operands));
+  for (const ValueId scale : {x.scale, scales(1, 8), scales(2, 10)}) operands.push_back(scale);
+  c.emit_outputs("LSTM", c.pass_attributes("LSTM"), std::move(operands));
 }
 
 ValueId unpacked_bits(OpContext& c, ValueId packed, int64_t bits) {

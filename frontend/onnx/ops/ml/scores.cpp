@@ -123,17 +123,23 @@ Labels take_labels(OpContext& c, std::string_view ints, std::string_view strings
     c.fail_invalid(str_cat("needs ", ints, " or ", strings));
     return {};
   }
-  return {c.int64s(*numbers), static_cast<int64_t>(numbers->size())};
+  bool are_places = true;
+  for (size_t i = 0; i < numbers->size(); ++i) are_places &= (*numbers)[i] == static_cast<int64_t>(i);
+  return {c.int64s(*numbers), static_cast<int64_t>(numbers->size()), are_places};
 }
 
 ValueId arg_max(OpContext& c, ValueId scores) {
   return c.emit("ArgMax", {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}}, {scores});
 }
 
-ValueId labels_at(OpContext& c, const Labels& labels, ValueId places) { return gather(c, labels.values, places); }
+ValueId labels_at(OpContext& c, const Labels& labels, ValueId places) {
+  return labels.are_places ? places : gather(c, labels.values, places);
+}
 
 ValueId label_if(OpContext& c, const Labels& labels, ValueId condition) {
-  return labels_at(c, labels, c.cast(condition, DType::kI64));
+  if (labels.are_places) return c.cast(condition, DType::kI64);
+  const auto label = [&](int64_t i) { return slice(c, labels.values, 0, i, i + 1); };
+  return c.emit("Where", {}, {condition, label(1), label(0)});
 }
 
 }  // namespace aipu::frontend::ml

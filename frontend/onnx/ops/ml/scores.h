@@ -38,6 +38,7 @@ ValueId floats(OpContext& c, DType dtype, const std::vector<double>& values, std
 struct Labels {
   ValueId values;  // [count]
   int64_t count = 0;
+  bool are_places = false;  // 0, 1, 2, ...
 };
 Labels take_labels(OpContext& c, std::string_view ints, std::string_view strings);
 // The column with the greatest score of each row: [N].

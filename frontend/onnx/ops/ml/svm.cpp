@@ -39,12 +39,9 @@ ValueId kernels(OpContext& c, const std::vector<double>& vectors, int64_t count,
   const int64_t features = size / count;
   const auto number = [&](double value) { return c.scalar(DType::kF32, value); };
   if (kernel.type == "RBF") {
-    // The distances themselves: |x|^2 + |v|^2 - 2 x v loses what is left of them. Vectors are columns, so that those of
-    // many are computed side by side.
-    const ValueId all = c.transpose(floats(c, DType::kF32, vectors, {1, count, features}), {0, 2, 1});
-    const ValueId apart = subtract(c, c.unsqueeze(x, {2}), all);
-    const ValueId squares = c.emit("ReduceSumSquare", {{"keepdims", int64_t{0}}}, {apart, c.int64s({1})});
-    return c.emit("Exp", {}, {multiply(c, squares, number(-kernel.gamma))});
+    // Vectors are columns, so that those of many are computed side by side.
+    const ValueId columns = c.transpose(floats(c, DType::kF32, vectors, {count, features}), {1, 0});
+    return c.emit("aipu::RadialKernel", {{"gamma", kernel.gamma}}, {x, columns});
   }
   const ValueId matrix = floats(c, DType::kF32, vectors, {count, features});
   const ValueId dots = c.emit("Gemm", {{"transB", int64_t{1}}}, {x, matrix});
