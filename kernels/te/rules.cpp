@@ -138,10 +138,7 @@ Result<SchedulePtr> schedule_by_rules(const std::vector<OperationPtr>& outputs, 
   }
   SchedulePtr schedule = Schedule::create(outputs);
   AIPU_RETURN_IF_ERROR(inline_producers(*schedule));
-  std::set<const Stage*> done;
-  if (machine != Machine::kGpu) {
-    AIPU_ASSIGN_OR_RETURN(done, schedule_rows(*schedule, machine, knobs));
-  }
+  AIPU_ASSIGN_OR_RETURN(std::set<const Stage*> done, schedule_rows(*schedule, machine, knobs));
   for (const StagePtr& stage : std::vector<StagePtr>(schedule->stages)) {
     const Compute* compute = stage->op->compute();
     if (compute == nullptr || compute->reduce_axis.empty() || done.contains(stage.get())) continue;

@@ -273,6 +273,55 @@ int64_t sums_of_a_thread(const Compute& compute, size_t at) {
   return count;
 }
 
+// --- rows ---
+
+// The threads of a block, to elements of a row one after the other.
+Status deal_out(Stage& stage, const std::vector<IterVarPtr>& axes, int64_t threads) {
+  AIPU_ASSIGN_OR_RETURN(const IterVarPtr all, stage.fuse_all(axes));
+  AIPU_ASSIGN_OR_RETURN(const auto dealt, stage.split(all, make_int(threads), nullptr));
+  return bind_to(stage, dealt.second, "threadIdx.x");
+}
+
+std::vector<IterVarPtr> in_row(const Stage& stage, size_t rows) {
+  const std::vector<IterVarPtr>& axes = stage.op->compute()->axis;
+  return {axes.begin() + static_cast<std::ptrdiff_t>(std::min(rows, axes.size())), axes.end()};
+}
+
+// The bytes that members keep in a block's memory; absent where one is not known, or a row is short.
+std::optional<int64_t> bytes_of_row(const std::vector<StagePtr>& members, size_t rows, int64_t threads) {
+  int64_t bytes = 0;
+  for (const StagePtr& member : members) {
+    const Compute& compute = *member->op->compute();
+    const auto elements = elements_of(in_row(*member, rows)), length = elements_of(compute.reduce_axis);
+    const bool reduces = !compute.reduce_axis.empty();
+    if (!elements || !length || compute.reduce_axis.size() > 1 || (reduces && *length < threads)) return std::nullopt;
+    bytes += (reduces ? threads + kWarp : *elements) * static_cast<int64_t>(compute.body.front()->type.bytes());
+  }
+  return bytes;
+}
+
+// Adds up a row: each thread some elements, fewer threads what those have, one the rest.
+Result<Done> sum_in_block(Schedule& schedule, const StagePtr& member, const StagePtr& out, const IterVarPtr& block,
+                          int64_t threads) {
+  constexpr int64_t kFew = 16;
+  Done done = {member.get()};
+  for (const int64_t parts : {threads, kFew}) {
+    AIPU_ASSIGN_OR_RETURN(const auto dealt,
+                          member->split(member->op->compute()->reduce_axis.back(), make_int(parts), nullptr));
+    AIPU_ASSIGN_OR_RETURN(const std::vector<Tensor> made, schedule.rfactor({member->op, 0}, dealt.second, -1));
+    const StagePtr partial = schedule.find(made.front().op.get());
+    AIPU_ASSIGN_OR_RETURN(const std::vector<Tensor> added, schedule.cache_write({{partial->op, 0}}, "local"));
+    const StagePtr own = schedule.find(added.front().op.get());
+    const IterVarPtr part = partial->op->compute()->axis.back();
+    partial->scope = "shared";
+    AIPU_RETURN_IF_ERROR(partial->compute_at(out, block));
+    AIPU_RETURN_IF_ERROR(bind_to(*partial, part, "threadIdx.x"));
+    AIPU_RETURN_IF_ERROR(own->compute_at(partial, part));
+    done.insert({partial.get(), own.get()});
+  }
+  return done;
+}
+
 // The outermost reduction axis that is worth to be dealt out; null: none.
 IterVarPtr long_axis(const Compute& compute) {
   constexpr int64_t kLong = 64;
@@ -286,6 +335,31 @@ IterVarPtr long_axis(const Compute& compute) {
 
 Status bind_to(Stage& stage, const IterVarPtr& axis, const char* tag) {
   return stage.bind(axis, std::make_shared<IterVar>(IterVar{make_var(tag), std::nullopt, IterKind::kThreadIndex, tag}));
+}
+
+Result<Done> schedule_rows_on_gpu(Schedule& schedule, const StagePtr& out, const std::vector<StagePtr>& members,
+                                  size_t rows, const Knobs& knobs) {
+  constexpr int64_t kMostBytes = 40 * 1024;
+  const auto bytes = bytes_of_row(members, rows, knobs.threads);
+  if (!bytes || *bytes > kMostBytes) return Done{};
+  const std::vector<IterVarPtr> axes = out->op->compute()->axis;
+  AIPU_RETURN_IF_ERROR(deal_out(*out, in_row(*out, rows), knobs.threads));
+  AIPU_ASSIGN_OR_RETURN(const IterVarPtr block,
+                        out->fuse_all({axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(rows)}));
+  AIPU_RETURN_IF_ERROR(bind_to(*out, block, "blockIdx.x"));
+  Done done = {out.get()};
+  for (const StagePtr& member : members) {
+    if (member->op->compute()->reduce_axis.empty()) {
+      AIPU_RETURN_IF_ERROR(deal_out(*member, in_row(*member, rows), knobs.threads));
+      done.insert(member.get());
+    } else {
+      AIPU_ASSIGN_OR_RETURN(const Done sums, sum_in_block(schedule, member, out, block, knobs.threads));
+      done.insert(sums.begin(), sums.end());
+    }
+    member->scope = "shared";
+    AIPU_RETURN_IF_ERROR(member->compute_at(out, block));
+  }
+  return done;
 }
 
 Result<Done> schedule_reduction_on_gpu(Schedule& schedule, const StagePtr& stage, const Knobs& knobs) {

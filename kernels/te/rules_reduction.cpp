@@ -5,6 +5,7 @@
 
 #include "kernels/te/arith/analyzer.h"
 #include "kernels/te/rules_analysis.h"
+#include "kernels/te/rules_gpu.h"
 #include "kernels/te/visit.h"
 
 namespace aipu::te {
@@ -495,6 +496,7 @@ Result<std::set<const Stage*>> schedule_rows(Schedule& schedule, Machine machine
     const Compute& compute = *member->op->compute();
     if (!compute.reduce_axis.empty() && elements_of(behind(compute.axis, rows)) != 1) return none;
   }
+  if (machine == Machine::kGpu) return schedule_rows_on_gpu(schedule, out, members, rows, knobs);
   return schedule_members(schedule, out, members, rows, bodies, machine, knobs);
 }
 

@@ -406,6 +406,15 @@ def test_arrays_of_a_device_stay_there(tmp_path):
     )
 
 
+def test_a_compiler_of_a_package(tmp_path, monkeypatch):
+    library = tmp_path / "nvidia" / "cu13" / "lib" / "libnvrtc.so.13"
+    library.parent.mkdir(parents=True)
+    library.touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "nvidia", raising=False)
+    assert str(library) in _cuda._in_packages(_cuda._NVRTC)
+
+
 def test_whole_models_are_refused(tmp_path):
     programs = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(tvm.__file__)))), "bin")
     model = str(tmp_path / "model.onnx")

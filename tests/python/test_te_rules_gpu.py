@@ -97,11 +97,16 @@ def test_convolutions_have_several_sums_per_thread(stride):
     check(out, [x, w], np.maximum(exact, 0), [f"conv2d_nchw{sums - 1} ="], [f"conv2d_nchw{sums} ="])
 
 
-def test_softmax_and_layer_norm():
-    x = given(random(40, 300))
+@pytest.mark.parametrize("shape, kernels", [((40, 300), 1), ((2, 3, 5, 1000), 1), ((40, 100), 4), ((3, 12000), 4)])
+def test_a_block_for_each_row(shape, kernels):  # where it is neither short nor too long for the block's memory
+    x = given(random(*shape))
     e = np.exp(x[1].astype("float64"))
-    check(topi.nn.softmax(x[0]), [x], e / e.sum(1, keepdims=True), ["_rf"])
-    gamma, beta = given(random(300), "gamma"), given(random(300), "beta")
+    other = [] if kernels > 1 else ["kernel1"]
+    check(topi.nn.softmax(x[0]), [x], e / e.sum(-1, keepdims=True), [f"kernel{kernels - 1}"], other)
+
+
+def test_layer_norm_is_one_kernel():
+    x, gamma, beta = given(random(40, 300)), given(random(300), "gamma"), given(random(300), "beta")
     v = x[1].astype("float64")
     exact = (v - v.mean(1, keepdims=True)) / np.sqrt(v.var(1, keepdims=True) + 1e-5) * gamma[1] + beta[1]
-    check(topi.nn.layer_norm(x[0], gamma[0], beta[0], [1]), [x, gamma, beta], exact)
+    check(topi.nn.layer_norm(x[0], gamma[0], beta[0], [1]), [x, gamma, beta], exact, not_in_source=["kernel1"])

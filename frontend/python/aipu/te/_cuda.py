@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import glob
+import importlib.util
 import os
 import weakref
 from typing import Any, List, Optional, Sequence
@@ -222,10 +224,20 @@ def gpu() -> Optional[Gpu]:
     return Gpu(library)
 
 
+_NVRTC = ("libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2")
+
+
+def _in_packages(names: Sequence[str]) -> List[str]:
+    """Libraries in NVIDIA's packages for Python."""
+    spec = importlib.util.find_spec("nvidia")
+    roots = list(spec.submodule_search_locations or []) if spec is not None else []
+    return [path for root in roots for name in names for path in sorted(glob.glob(f"{root}/*/lib/{name}"))]
+
+
 @functools.lru_cache(None)
 def compiler() -> Optional[Compiler]:
     """NVRTC; None where the toolkit is not."""
-    library = _library(["libnvrtc.so", *(f"libnvrtc.so.{major}" for major in (13, 12)), "libnvrtc.so.11.2"])
+    library = _library([*_NVRTC, *_in_packages(_NVRTC)])
     return None if library is None else Compiler(library)
 
 
