@@ -13,6 +13,8 @@ multiplication):
   A_ZERO           whether a zero point is subtracted from a
   extra_types      pointer types of the epilogue's operands; the rest of the epilogue's parameters as in epilogue.py
   USE_FMA, PREFETCH  fused multiply-add (floats); how many k ahead the panel is prefetched, 0 = not
+  STREAMS          whether the right operand is so large that it comes from memory
+  ROW_ALONE        whether there may be a single row, for which several panels are read together
   BY_ELEMENT       a product by an element of a register costs no broadcast: VL k at a time, each row's values in one
                    register (where they follow each other and need no conversion)
 
@@ -25,7 +27,7 @@ its sum, so results do not depend on the number of TECs.
 
 from aipu import script as S
 from epilogue import finish_tile, prefetch_tile
-from sharing import own_share
+from sharing import balanced, own_share
 
 
 def multiply_add(acc, value, vector):
@@ -256,25 +258,56 @@ class Ahead:
     step: S.i64
 
 
-def multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, k, ahead):
+# How many steps ahead a panel comes into the nearest cache where it comes into the second-level one before.
+NEAR = 16
+
+
+def left_value(bases, i, lda, a_step, a_zero, k):
+    if PAIRS:
+        return pair_value(bases, i, lda, S.i64(k))
+    left = S.cast(row_value(bases, i, lda, S.i64(k) if UNIT_DEPTH else S.i64(k) * a_step), ACC)
+    return left - S.cast(a_zero, ACC) if A_ZERO else left
+
+
+def multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, k, ahead, streams=False):
+    """With `streams` the panel comes from memory, and only for few rows."""
     for v in S.unroll(NV):
         bv[v] = S.vload(b + (k * (NV * step_lanes()) + v * step_lanes()), lanes=step_lanes())
     if PREFETCH > 0:
+        near = NEAR if streams else PREFETCH
         for v in S.unroll(NV):
-            S.prefetch(b + ((k + PREFETCH) * (NV * step_lanes()) + v * step_lanes()))
+            S.prefetch(b + ((k + near) * (NV * step_lanes()) + v * step_lanes()))
+        if streams:
+            for v in S.unroll(NV):
+                S.prefetch(b + ((k + PREFETCH) * (NV * step_lanes()) + v * step_lanes()), level=2)
         # Tiles of three vectors of pairs have no register left for the address. A row alone reads memory in order, and
         # waits for that alone.
-        if height > 1 and not (PAIRS and NV > 2):
+        elif height > 1 and not (PAIRS and NV > 2):
             S.prefetch(ahead.data + S.i64(k) * ahead.step, level=2)
     for i in S.unroll(height):
-        if PAIRS:
-            left = pair_value(bases, i, lda, S.i64(k))
-        else:
-            left = S.cast(row_value(bases, i, lda, S.i64(k) if UNIT_DEPTH else S.i64(k) * a_step), ACC)
-        if A_ZERO:
-            left = left - S.cast(a_zero, ACC)
+        left = left_value(bases, i, lda, a_step, a_zero, k)
         for v in S.unroll(NV):
             acc[i * NV + v] = add_product(acc[i * NV + v], left, bv[v])
+
+
+def multiply_tile(height, acc, bv, a, lda, a_step, a_zero, b, depth, ahead):
+    """acc[i] += a[i, k] * b[k] for all k; `bv` is a right_buffer()."""
+    bases = row_bases(a, lda, height)
+    if UNIT_DEPTH and not A_ZERO and takes_blocks(A == ACC and PANEL == ACC):
+        whole = multiply_whole_blocks(acc, 0, height, a, lda, b, depth)
+        for k in S.unroll(LEFT_OVER):
+            if whole + k < steps_of(depth):
+                multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, whole + k, ahead)
+    elif STREAMS:
+        if ahead.step == 0:
+            for k in range(steps_of(depth)):
+                multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, k, ahead, True)
+        else:
+            for k in range(steps_of(depth)):
+                multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, k, ahead)
+    else:
+        for k in range(steps_of(depth)):
+            multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, k, ahead)
 
 
 @S.prim_func(is_inline=False)
@@ -299,16 +332,45 @@ def gemm_tile(
     for i in S.unroll(height * NV):
         acc[i] = S.cast(0, f"{ACC}x{VL}")
     prefetch_tile(height, extras, row_offset, ldc, n)
-    bases = row_bases(a, lda, height)
-    if UNIT_DEPTH and not A_ZERO and takes_blocks(A == ACC and PANEL == ACC):
-        whole = multiply_whole_blocks(acc, 0, height, a, lda, b, depth)
-        for k in S.unroll(LEFT_OVER):
-            if whole + k < steps_of(depth):
-                multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, whole + k, ahead)
-    else:
-        for k in range(steps_of(depth)):
-            multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, k, ahead)
+    multiply_tile(height, acc, bv, a, lda, a_step, a_zero, b, depth, ahead)
     finish_tile(height, acc, extras, out, row_offset, ldc, n, columns)
+
+
+# Panels that a single row reads together: as many streams of memory, and, of four, sums enough that none waits for the
+# one before.
+SIDE_BY_SIDE = [4, 2, 1]
+
+
+@S.prim_func(is_inline=False)
+def gemm_row(
+    panels: S.meta_var,
+    a: S.ptr(A, "global"),
+    a_step: S.i64,
+    a_zero: S.i32,
+    b: S.ptr(PANEL, "global"),
+    panel_size: S.i64,
+    depth: S.i32,
+    extras: extra_types,
+    out: S.ptr(OUT, "global"),
+    row_offset: S.i32,
+    n: S.i32,
+    columns: S.i32,
+):
+    acc = S.alloc_buffer((panels * NV,), f"{ACC}x{VL}")
+    for i in S.unroll(panels * NV):
+        acc[i] = S.cast(0, f"{ACC}x{VL}")
+    bases = row_bases(a, S.i64(0), 1)
+    for k in range(steps_of(depth)):
+        left = left_value(bases, 0, S.i64(0), a_step, a_zero, k)
+        for p in S.unroll(panels):
+            for v in S.unroll(NV):
+                line = b + (S.i64(p) * panel_size + (k * (NV * step_lanes()) + v * step_lanes()))
+                if PREFETCH > 0:
+                    S.prefetch(line + PREFETCH // panels * (NV * step_lanes()))
+                acc[p * NV + v] = add_product(acc[p * NV + v], left, S.vload(line, lanes=step_lanes()))
+    for p in S.unroll(panels):
+        own = [acc[p * NV + v] for v in range(NV)]
+        finish_tile(1, own, extras, out, row_offset, 0, n + p * (NV * VL), columns - p * (NV * VL))
 
 
 @S.record
@@ -326,6 +388,37 @@ class Product:
 class BatchStrides:
     outer: S.i32
     inner: S.i32
+
+
+def row_alone(first, last, panels, a, b, out, extras, product, a_step, ldc, a_batch, b_batch, a_zero):
+    """Units [first, last), each a panel of a product of one row."""
+    panel_size = product.depth * (NV * VL)
+    unit = first
+    while unit < last:
+        batch, panel = unit // panels, unit % panels
+        outer, inner = batch // product.inner_batches, batch % product.inner_batches
+        left = a + (outer * a_batch.outer + inner * a_batch.inner)
+        right = b + (outer * b_batch.outer + inner * b_batch.inner + panel * panel_size)
+        n = panel * (NV * VL)
+        together = S.i32(0)
+        for count in SIDE_BY_SIDE:
+            if together == 0 and S.min(last - unit, panels - panel) >= count:
+                together = S.i32(count)
+                gemm_row(
+                    count,
+                    left,
+                    a_step,
+                    a_zero,
+                    right,
+                    panel_size,
+                    product.depth,
+                    extras,
+                    out,
+                    batch * ldc,
+                    n,
+                    product.columns - n,
+                )
+        unit = unit + together
 
 
 @S.prim_func
@@ -363,6 +456,10 @@ def gemm(
             by_panel = False
             blocks = tecs
     first, last = own_share(product.batches * blocks * panels)
+    if ROW_ALONE:
+        if product.rows == 1:
+            row_alone(first, last, panels, a, b, out, extras, product, a_step, ldc, a_batch, b_batch, a_zero)
+            first = last
     panel = first % S.max(panels, 1)
     block = (first // S.max(panels, 1)) % S.max(blocks, 1)
     if by_panel:
@@ -431,6 +528,136 @@ def gemm(
                 if block == blocks:
                     block = S.i32(0)
                     batch = batch + 1
+
+
+# Of a deep product the rows that stay in the second-level cache are few, and the panels would pass by for each few of
+# them. Parts of the depth make that more rows. Between two parts the sums of so many panels wait in memory, which does
+# not change them.
+PANELS_OF_A_PART = 24
+
+
+@S.record
+class Sums:
+    """Where the sums of a tile wait, NV * VL per row, and whether they do before and behind a part of the depth."""
+
+    waiting: S.ptr(ACC, "global")
+    resume: S.i32
+    wait: S.i32
+
+
+@S.prim_func(is_inline=False)
+def gemm_tile_part(
+    height: S.meta_var,
+    a: S.ptr(A, "global"),
+    lda: S.i64,
+    b: S.ptr(PANEL, "global"),
+    depth: S.i32,
+    extras: extra_types,
+    out: S.ptr(OUT, "global"),
+    row_offset: S.i32,
+    ldc: S.i32,
+    n: S.i32,
+    columns: S.i32,
+    ahead: Ahead,
+    sums: Sums,
+):
+    acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
+    bv = right_buffer()
+    for i in S.unroll(height * NV):
+        acc[i] = S.cast(0, f"{ACC}x{VL}")
+    if sums.resume != 0:
+        for i in S.unroll(height * NV):
+            acc[i] = S.vload(sums.waiting + i * VL, lanes=VL)
+    if sums.wait == 0:
+        prefetch_tile(height, extras, row_offset, ldc, n)
+    multiply_tile(height, acc, bv, a, lda, S.i64(1), 0, b, depth, ahead)
+    if sums.wait != 0:
+        for i in S.unroll(height * NV):
+            S.vstore(acc[i], sums.waiting + i * VL)
+    else:
+        finish_tile(height, acc, extras, out, row_offset, ldc, n, columns)
+
+
+@S.prim_func
+def gemm_in_parts(
+    a: S.ptr(A, "global"),
+    b: S.ptr(PANEL, "global"),
+    out: S.ptr(OUT, "global"),
+    extras: extra_types,
+    scratch: S.ptr(ACC, "global"),
+    product: Product,
+    lda: S.i32,
+    ldc: S.i32,
+    block_tiles: S.i32,
+    part_depth: S.i32,
+):
+    """gemm() of one batch whose left operand's rows lie in the depth, by parts of `part_depth`, a multiple of VL. Each
+    TEC has room for the sums of a block of block_tiles tiles times PANELS_OF_A_PART panels in `scratch`.
+    """
+    panels = S.ceildiv(product.columns, NV * VL)
+    tiles = S.ceildiv(product.rows, HEIGHTS[0])
+    per_block = S.max(S.ceildiv(8 * S.get_local_size(), S.max(panels, 1)), 1)
+    blocks = S.max(S.ceildiv(tiles, block_tiles), S.min(per_block, tiles))
+    first, last = own_share(blocks * panels)
+    if ROW_ALONE:
+        if product.rows == 1:
+            none = BatchStrides(outer=0, inner=0)
+            row_alone(first, last, panels, a, b, out, extras, product, S.i64(1), ldc, none, none, 0)
+            first = last
+    block_rows = block_tiles * HEIGHTS[0]
+    own = scratch + S.i64(S.get_local_id()) * (block_rows * (PANELS_OF_A_PART * NV * VL))
+    panel_size = product.depth * (NV * VL)
+    unit = first
+    row_share = product.rows // S.max(tiles, 1)
+    row_rest = product.rows % S.max(tiles, 1)
+    while unit < last:
+        block, panel = unit // panels, unit % panels
+        count = S.min(S.min(last - unit, panels - panel), PANELS_OF_A_PART)
+        tile_first, tile_last = balanced(tiles, blocks, block)
+        block_first = tile_first * row_share + S.min(tile_first, row_rest)
+        ahead_step = S.i32(0)
+        if tile_last - tile_first >= FEWEST_TILES_THAT_FETCH:
+            ahead_step = S.ceildiv(NV * step_lanes(), tile_last - tile_first)
+        for k in range(0, product.depth, part_depth):
+            depth = S.min(part_depth, product.depth - k)
+            for p in range(count):
+                right = b + ((panel + p) * panel_size + k * (NV * VL))
+                # The next panel's part, or the next part of the first one.
+                ahead = right + panel_size
+                if p + 1 == count:
+                    ahead = b + (panel * panel_size + (k + depth) * (NV * VL))
+                    if k + depth >= product.depth:
+                        ahead = b + (panel + count) % panels * panel_size
+                if ahead_step == 0:
+                    ahead = right
+                m = S.i32(block_first)
+                for t in range(tile_first, tile_last):
+                    end = m + row_share
+                    if t < row_rest:
+                        end = end + 1
+                    for h in S.unroll(len(HEIGHTS)):
+                        while m + HEIGHTS[h] <= end:
+                            gemm_tile_part(
+                                HEIGHTS[h],
+                                a + (m * lda + k),
+                                lda,
+                                right,
+                                depth,
+                                extras,
+                                out,
+                                m * ldc,
+                                ldc,
+                                (panel + p) * (NV * VL),
+                                product.columns - (panel + p) * (NV * VL),
+                                Ahead(ahead + S.i64(t - tile_first) * steps_of(depth) * ahead_step, S.i64(ahead_step)),
+                                Sums(
+                                    own + (p * block_rows + (m - block_first)) * (NV * VL),
+                                    S.cast(k > 0, "int32"),
+                                    S.cast(k + depth < product.depth, "int32"),
+                                ),
+                            )
+                            m = m + HEIGHTS[h]
+        unit = unit + count
 
 
 @S.prim_func

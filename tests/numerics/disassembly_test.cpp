@@ -256,6 +256,17 @@ class Disassembly : public Disassembled, public testing::WithParamInterface<cons
 
 TEST_P(Disassembly, InnerLoopsOfTilesStayInRegisters) { expect_registers(tile_model(), GetParam(), 12); }
 
+// Parts of a deep product, whose right operand is so large that few rows read it from memory.
+std::string deep_model() {
+  OnnxBuilder b("deep_product", 1);
+  const std::string x = b.input("x", DType::kF32, {"N", int64_t{1536}});
+  b.output(b.op("MatMul", {x, b.weight({1536, 1408}, 0.1)}), "y", DType::kF32, {"N", int64_t{1408}});
+  const std::string path = temporary_path("deep_product.onnx");
+  return b.save(path).ok() ? path : "";
+}
+
+TEST_F(Disassembled, InnerLoopsOfDeepProductsStayInRegisters) { expect_registers(deep_model(), "host-avx512", 12); }
+
 // One vector of columns or half of one: tall tiles of rows whose taps are unrolled (one channel and several), and of
 // rows cut in two.
 std::string narrow_model() {
