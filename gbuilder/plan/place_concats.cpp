@@ -19,6 +19,7 @@ class Placer {
   Placer(const Graph& graph, std::vector<PlannedGroup>* groups) : graph_(graph), groups_(*groups) {
     for (size_t g = 0; g < groups_.size(); ++g) {
       for (const ValueId input : groups_[g].group.inputs) readers_[input].push_back(g);
+      for (const ValueId output : groups_[g].group.outputs) makers_[output] = g;
       if (!always_computed(groups_[g])) continue;
       if (is_concat(groups_[g])) concats_[graph_.node(groups_[g].group.anchor).outputs[0]] = g;
       const auto& outputs = groups_[g].implementation.strided_outputs;
@@ -52,6 +53,16 @@ class Placer {
     for (auto planned = groups_.rbegin(); planned != groups_.rend(); ++planned) {
       if (!is_concat(*planned)) continue;
       auto& launches = planned->implementation.launches;
+      std::vector<kernels::Launch> copied;
+      for (const kernels::Launch& launch : launches) {
+        const auto* copy = std::get_if<kernels::CopyLaunch>(&launch);
+        if (copy == nullptr || !put_inside(*planned, *copy)) copied.push_back(launch);
+      }
+      if (copied.size() < launches.size()) {
+        dropped += static_cast<int>(launches.size() - copied.size());
+        launches = std::move(copied);
+        planned->implementation.written_elsewhere.push_back(graph_.node(planned->group.anchor).outputs[0]);
+      }
       const auto grown = std::find_if(launches.begin(), launches.end(), [&](const kernels::Launch& launch) {
         const auto* copy = std::get_if<kernels::CopyLaunch>(&launch);
         return copy != nullptr && grow(*planned, *copy);
@@ -182,6 +193,69 @@ class Placer {
     return true;
   }
 
+  // Has the operand of a Concat that is one run of its result made there, whoever makes it. Only of one sample: batch
+  // loops know what memory is made of samples.
+  bool put_inside(const PlannedGroup& concat, const kernels::CopyLaunch& copy) {
+    const kernels::PointerArgument& to = copy.destination;
+    if (to.tensor.kind != Kind::kValue || copy.source.tensor.kind != Kind::kValue ||
+        copy.source.byte_offset != Dim(0) || !(copy.times == Dim(1)) || !to.byte_offset.is_constant())
+      return false;
+    if (!(copy.width_bytes == bytes_of(copy.source.tensor.value))) return false;
+    // What it is a view of.
+    ValueId value = copy.source.tensor.value;
+    const PlannedGroup* reader = &concat;
+    PlannedGroup* own = nullptr;
+    for (;;) {
+      const graph::Shape& shape = graph_.type(value).shape;
+      if (graph_.is_graph_output(value) || readers_[value].size() != 1 || references(*reader, value) != 1 ||
+          shape.size() < 2 || !(shape[0] == Dim(1)) || !bytes_of(value).is_constant())
+        return false;
+      const auto maker = makers_.find(value);
+      if (maker == makers_.end()) return false;
+      own = &groups_[maker->second];
+      if (own->group.target != concat.group.target || !always_computed(*own)) return false;
+      const auto& views = own->implementation.views;
+      const auto view =
+          std::find_if(views.begin(), views.end(), [&](const kernels::View& v) { return v.output == value; });
+      if (view == views.end()) break;
+      if (!own->implementation.launches.empty() || view->byte_offset != Dim(0) ||
+          !(bytes_of(view->input) == bytes_of(value)))
+        return false;
+      reader = own;
+      value = view->input;
+    }
+    const std::vector<Place>& writers = placed_[value];
+    if (references(*own, value) == 0 && writers.empty()) return false;  // bodies write it
+    for (kernels::Launch& launch : own->implementation.launches) {
+      for_each_pointer(launch, [&](kernels::PointerArgument& pointer) {
+        if (pointer.tensor.kind == Kind::kValue && pointer.tensor.value == value)
+          pointer = {to.tensor, to.byte_offset + pointer.byte_offset};
+      });
+    }
+    for (const Place& writer : writers) {
+      auto& launch = std::get<kernels::KernelLaunch>(groups_[writer.group].implementation.launches[writer.rows.launch]);
+      auto& pointer = std::get<kernels::PointerArgument>(*launch.find_argument(writer.rows.pointer));
+      pointer = {to.tensor, to.byte_offset + pointer.byte_offset};
+    }
+    auto& in_place = own->implementation.in_place;
+    in_place.erase(std::remove_if(in_place.begin(), in_place.end(), [&](const auto& p) { return p.first == value; }),
+                   in_place.end());
+    own->implementation.views.push_back({value, to.tensor.value, to.byte_offset});
+    return true;
+  }
+
+  template <class Function>
+  static void for_each_pointer(kernels::Launch& launch, const Function& function) {
+    if (auto* copy = std::get_if<kernels::CopyLaunch>(&launch)) {
+      function(copy->source);
+      function(copy->destination);
+      return;
+    }
+    for (kernels::KernelArgument& argument : std::get<kernels::KernelLaunch>(launch).arguments) {
+      if (auto* pointer = std::get_if<kernels::PointerArgument>(&argument)) function(*pointer);
+    }
+  }
+
   // How often launches of the group name the value, or views see it.
   static size_t references(const PlannedGroup& planned, ValueId value) {
     const auto is_value = [&](const kernels::TensorRef& tensor) {
@@ -249,6 +323,7 @@ class Placer {
   std::map<ValueId, size_t> producers_;                   // of values that a Split or Slice copies
   std::map<ValueId, std::pair<size_t, size_t>> writers_;  // value -> group, index into its strided outputs
   std::map<ValueId, std::vector<size_t>> readers_;        // groups that read the value
+  std::map<ValueId, size_t> makers_;                      // the group that the value is an output of
   std::map<ValueId, size_t> concats_;                     // of results, those that are always computed
   std::map<ValueId, std::vector<Place>> placed_;          // launches of other groups that write a Concat's result
 };

@@ -12,7 +12,9 @@ namespace aipu::gbuilder {
 // (kernels::StridedRows) writes the source, it is sent to the result, the source becomes a view of it, and the copy
 // goes; if a copy of the same rows writes the source, that copy goes, and the Concat's reads what it read. A Concat of
 // a Concat and more (each layer of a DenseNet adds its channels to those before) is one memory that grows, if the
-// launches that read the first one can read rows at any distance. Returns how many copies were dropped.
+// launches that read the first one can read rows at any distance. An operand that is one run of the result (of one
+// sample, joined along an axis in front of which all extents are 1) is made there by whatever launches make it, through
+// views and Concats of its own. Returns how many copies were dropped.
 int place_concats(const graph::Graph& graph, std::vector<PlannedGroup>* groups);
 
 }  // namespace aipu::gbuilder

@@ -1,6 +1,7 @@
 #include "kernels/parts/strided_map.h"
 
 #include <algorithm>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -81,6 +82,81 @@ int lanes_for(const tir::Target& target, int bits, const Dim& row) {
   const auto extent = row.constant();
   while (target.codegen == "native_c" && extent && lanes * bits > kNarrowest && 2 * *extent <= lanes) lanes /= 2;
   return lanes;
+}
+
+// Where elements of an operand are along the innermost dimension, one after the other; empty: its stride tells.
+using Places = std::vector<int32_t>;
+
+// Rows of a few elements become longer ones: the innermost dimensions that the output walks as one become one, in which
+// other operands are read by tables. Returns a table for each input; none where nothing changes.
+std::vector<Places> widen_rows(const tir::Target& target, int lanes, StridedMap* map) {
+  // A table costs a load for each element: rows of a third of a vector are as fast by themselves.
+  constexpr int64_t kRowsInVector = 3;
+  const auto narrow = map->dims.back().constant();
+  if (target.codegen != "native_c" || !narrow || kRowsInVector * *narrow > lanes || !is_one(map->output.strides.back()))
+    return {};
+  const auto is_fixed = [](const Dim& stride) { return stride.is_constant() && *stride.constant() >= 0; };
+  // Of the dimension in front of those that are taken whole a part may be taken: the greatest divisor with room.
+  constexpr int64_t kMostPlaces = kBlockElements;
+  size_t first = map->dims.size() - 1;
+  int64_t length = *narrow, part = 1;
+  const auto all_fixed = [&](size_t i) {
+    return std::all_of(map->inputs.begin(), map->inputs.end(),
+                       [&](const MapOperand& input) { return is_fixed(input.strides[i]); });
+  };
+  if (!all_fixed(first)) return {};
+  while (first > 0 && part == 1) {
+    const auto extent = map->dims[first - 1].constant();
+    if (!extent || *extent < 1 || map->output.strides[first - 1] != Dim(length) || !all_fixed(first - 1)) break;
+    part = std::min(*extent, kMostPlaces / length);
+    while (*extent % part != 0) --part;
+    if (part == 1) break;
+    length *= part;
+    part = part == *extent ? 1 : part;
+    --first;
+  }
+  if (length < lanes) return {};
+
+  // Split the part off, so that all of the dimensions from `first` on are taken whole.
+  if (part > 1) {
+    const auto at = static_cast<ptrdiff_t>(first);
+    map->dims[first] = Dim(*map->dims[first].constant() / part);
+    map->dims.insert(map->dims.begin() + at + 1, Dim(part));
+    const auto split = [&](MapOperand& operand) {
+      operand.strides.insert(operand.strides.begin() + at + 1, operand.strides[first]);
+      operand.strides[first] = operand.strides[first] * Dim(part);
+    };
+    for (MapOperand& input : map->inputs) split(input);
+    split(map->output);
+    ++first;
+  }
+  std::vector<Places> tables;
+  const auto keep_first = [&](auto& list, const Dim& last) {
+    list.resize(first);
+    list.push_back(last);
+  };
+  for (MapOperand& input : map->inputs) {
+    Places places{0};
+    for (size_t i = first; i < map->dims.size(); ++i) {
+      Places inner;
+      for (const int32_t place : places) {
+        for (int64_t k = 0; k < *map->dims[i].constant(); ++k)
+          inner.push_back(static_cast<int32_t>(place + k * *input.strides[i].constant()));
+      }
+      places = std::move(inner);
+    }
+    bool is_row = true, is_one_place = true;
+    for (size_t j = 0; j < places.size(); ++j) {
+      is_row = is_row && places[j] == static_cast<int32_t>(j);
+      is_one_place = is_one_place && places[j] == 0;
+    }
+    keep_first(input.strides, Dim(is_row ? 1 : 0));
+    if (is_row || is_one_place) places.clear();
+    tables.push_back(std::move(places));
+  }
+  keep_first(map->output.strides, Dim(1));
+  keep_first(map->dims, Dim(length));
+  return tables;
 }
 
 // Of the operands that go through local memory: those whose innermost dimension is contiguous, as is_staged() in
@@ -179,16 +255,19 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
     if (copied) return {};
   }
 
-  const size_t rank = map.dims.size();
   const size_t operand_count = map.inputs.size() + 1;
   int widest_bits = 8;
   for (const MapOperand& input : map.inputs)
     widest_bits = std::max(widest_bits, dtype_bits(compute_dtype(input.dtype)));
   widest_bits = std::max(widest_bits, dtype_bits(compute_dtype(map.output.dtype)));
 
+  const std::vector<Places> places = widen_rows(context.target(), context.target().lanes(widest_bits), &map);
+  const size_t rank = map.dims.size();
+
   dsl::CapturedList in_types;
   std::vector<std::string> modes, conversions;
-  std::vector<int64_t> start_of;
+  std::vector<int64_t> start_of, table_of;
+  std::vector<KernelArgument> tables;
   std::vector<Dim> starts;
   for (const MapOperand& input : map.inputs) {
     const bool backward = std::any_of(input.strides.begin(), input.strides.end(), is_backward);
@@ -196,7 +275,15 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
     if (backward) starts.push_back(input.element_offset);
     const auto element = parse_dtype(storage_name(input.dtype));
     in_types.push_back({dsl::CapturedType{tir::Type::pointer_to(*element, 1, tir::Scope::kGlobal)}});
-    modes.emplace_back(inner_mode(input.strides.back()));
+    const Places* own = places.empty() ? nullptr : &places[modes.size()];
+    const bool by_table = own != nullptr && !own->empty();
+    table_of.push_back(by_table ? static_cast<int64_t>(tables.size()) : -1);
+    if (by_table) {
+      const auto count = static_cast<int64_t>(own->size());
+      tables.emplace_back(PointerArgument{
+          context.add_constant(graph::Constant::of<int32_t>(DType::kI32, {count}, std::span<const int32_t>(*own)))});
+    }
+    modes.emplace_back(by_table ? "by_table" : inner_mode(input.strides.back()));
     conversions.emplace_back(conversion(input.dtype));
   }
   start_of.push_back(-1);  // the output
@@ -218,6 +305,8 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
       .set("stride_types", dsl::Captured{std::move(stride_types)})
       .set("start_types", scalar_types(starts.size()))
       .set("start_of", start_of)
+      .set("table_types", pointer_types(tables.size(), DType::kI32))
+      .set("table_of", table_of)
       .set("RANK", static_cast<int64_t>(rank))
       .set("N_IN", static_cast<int64_t>(map.inputs.size()))
       .set("VL", static_cast<int64_t>(lanes))
@@ -259,6 +348,7 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
     arguments.scalar("tile", staging.tile);
     return context.launch(std::move(kernel), arguments, staging.max_tecs);
   }
+  arguments.list("tables", tables);
   // A unit below about 2 us of work is not worth a second TEC.
   AIPU_RETURN_IF_ERROR(context.launch(
       std::move(kernel), arguments, graph::max(graph::ceildiv(graph::element_count(map.dims), kBlockElements * 2), 1)));

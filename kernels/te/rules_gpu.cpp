@@ -119,6 +119,7 @@ Result<Done> share_all(Schedule& schedule, const StagePtr& stage, const Knobs& k
 // all that it reads, or not in order.
 struct Product {
   Tensor rows, columns;
+  bool columns_lie_in_depth = false;  // each is consecutive
   bool is_one() const { return rows.op != nullptr && columns.op != nullptr; }
 };
 
@@ -136,6 +137,7 @@ Product product_of(const Stage& sums, const std::vector<Expr>& body) {
     others = others || !plain || row == column || !read_uses(read, *compute.reduce_axis.front()) ||
              (place.op != nullptr && place != tensor);
     place = tensor;
+    if (column) product.columns_lie_in_depth = is_consecutive(read, *compute.reduce_axis.front());
   });
   return others || product.rows == product.columns ? Product{} : product;
 }
@@ -150,36 +152,50 @@ bool is_product(const Compute& compute) {
   return *batch <= kMostBlocks && *rows / kLeast <= kMostBlocks && std::min({*rows, *columns, *depth}) >= kLeast;
 }
 
-// A square of the result per block, whose parts of the factors lie in the block's memory, and a square of that per
+// A part of the result per block, whose parts of the factors lie in the block's memory, and a square of that per
 // thread, in registers.
 struct Squares {
-  int64_t block = 64, thread = 8, depth = 8;
-  int64_t threads() const { return block / thread; }
+  int64_t rows = 0, columns = 0, depth = 0, thread = 4;
 };
+
+// The first that divides an extent, so that nothing asks whether an element exists.
+int64_t part_of(const IterVarPtr& axis, std::initializer_list<int64_t> sizes) {
+  const int64_t extent = *extent_of(axis);
+  const auto* fits = std::find_if(sizes.begin(), sizes.end(), [&](int64_t size) { return extent % size == 0; });
+  return fits == sizes.end() ? *sizes.begin() : *fits;
+}
+
+Squares squares_of(const Compute& compute) {
+  const std::initializer_list<int64_t> blocks = {64, 56, 48, 40, 32}, depths = {16, 8};
+  return {part_of(compute.axis[compute.axis.size() - 2], blocks), part_of(compute.axis.back(), blocks),
+          part_of(compute.reduce_axis.front(), depths)};
+}
 
 // The block's threads copy its part of a factor, neighbours what is consecutive.
 Status copy_to_block(Schedule& schedule, const Tensor& factor, const Stage& reader, const StagePtr& parent,
-                     const IterVarPtr& outer, const IterVarPtr& inner, const Squares& size) {
+                     const IterVarPtr& outer, const IterVarPtr& inner, const Squares& size, bool skewed) {
   AIPU_ASSIGN_OR_RETURN(const Tensor shared, schedule.cache_read(factor, "shared", {reader.op}));
   AIPU_ASSIGN_OR_RETURN(const Tensor local, schedule.cache_read(shared, "local", {reader.op}));
   AIPU_RETURN_IF_ERROR(schedule.find(local.op.get())->compute_at(parent, inner));
   const StagePtr copy = schedule.find(shared.op.get());
   AIPU_RETURN_IF_ERROR(copy->compute_at(parent, outer));
-  AIPU_ASSIGN_OR_RETURN(const IterVarPtr all, copy->fuse_all(copy->op->compute()->axis));
-  AIPU_ASSIGN_OR_RETURN(const auto x, copy->split(all, make_int(size.threads()), nullptr));
-  AIPU_ASSIGN_OR_RETURN(const auto y, copy->split(x.first, make_int(size.threads()), nullptr));
+  const std::vector<IterVarPtr> axes = copy->op->compute()->axis;
+  if (skewed) AIPU_RETURN_IF_ERROR(copy->storage_align(axes[axes.size() - 2], size.depth, 1));
+  AIPU_ASSIGN_OR_RETURN(const IterVarPtr all, copy->fuse_all(axes));
+  AIPU_ASSIGN_OR_RETURN(const auto x, copy->split(all, make_int(size.columns / size.thread), nullptr));
+  AIPU_ASSIGN_OR_RETURN(const auto y, copy->split(x.first, make_int(size.rows / size.thread), nullptr));
   AIPU_RETURN_IF_ERROR(bind_to(*copy, x.second, "threadIdx.x"));
   AIPU_RETURN_IF_ERROR(bind_to(*copy, y.second, "threadIdx.y"));
   return copy->annotate(y.first, IterKind::kUnrolled);
 }
 
 Result<Done> multiply_squares(Schedule& schedule, const Tiles& tiles, const Product& product) {
-  const Squares size;
+  const Squares size = squares_of(*tiles.sums->op->compute());
   Stage& result = *tiles.result;
   const std::vector<IterVarPtr> axes = result.op->compute()->axis;
   const IterVarPtr &rows = axes[axes.size() - 2], &columns = axes.back();
-  AIPU_ASSIGN_OR_RETURN(const auto by, result.split(rows, make_int(size.block), nullptr));
-  AIPU_ASSIGN_OR_RETURN(const auto bx, result.split(columns, make_int(size.block), nullptr));
+  AIPU_ASSIGN_OR_RETURN(const auto by, result.split(rows, make_int(size.rows), nullptr));
+  AIPU_ASSIGN_OR_RETURN(const auto bx, result.split(columns, make_int(size.columns), nullptr));
   AIPU_ASSIGN_OR_RETURN(const auto ty, result.split(by.second, make_int(size.thread), nullptr));
   AIPU_ASSIGN_OR_RETURN(const auto tx, result.split(bx.second, make_int(size.thread), nullptr));
   AIPU_RETURN_IF_ERROR(result.reorder({by.first, bx.first, ty.first, tx.first, ty.second, tx.second}));
@@ -200,8 +216,10 @@ Result<Done> multiply_squares(Schedule& schedule, const Tiles& tiles, const Prod
   AIPU_RETURN_IF_ERROR(sums->reorder({k.first, k.second, row, column}));
   for (const IterVarPtr& axis : {k.second, row, column})
     AIPU_RETURN_IF_ERROR(sums->annotate(axis, IterKind::kUnrolled));
-  for (const Tensor& factor : {product.rows, product.columns})
-    AIPU_RETURN_IF_ERROR(copy_to_block(schedule, factor, *sums, sums, k.first, k.second, size));
+  AIPU_RETURN_IF_ERROR(copy_to_block(schedule, product.rows, *sums, sums, k.first, k.second, size, false));
+  // Columns that lie one after the other are read side by side: at distances that are not in the same bank.
+  AIPU_RETURN_IF_ERROR(
+      copy_to_block(schedule, product.columns, *sums, sums, k.first, k.second, size, product.columns_lie_in_depth));
   Done done = {tiles.result.get(), sums.get()};
   for (const StagePtr& other : schedule.stages) {
     if (other->attach == Attach::kAt) done.insert(other.get());

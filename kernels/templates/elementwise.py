@@ -4,7 +4,9 @@ Parameters bound by kernels/parts/strided_map.cpp:
   in_types, out_type       pointer types of the operands (bool tensors are uint8)
   dim_types, stride_types  RANK and (N_IN + 1) * RANK int32 scalars
   modes[k], out_mode       how operand k walks the innermost dimension: contiguous, broadcast (stride 0), strided, and
-                           for inputs reversed (stride -1), backward (negative), selected (0 or not at run time)
+                           for inputs reversed (stride -1), backward (negative), selected (0 or not at run time),
+                           by_table (the elements' places are a table's)
+  table_types, table_of[k]  int32 pointers; which of them is the table of operand k
   start_types, start_of[k]  int32 scalars; which of them is the place of operand k's first element from its pointer, for
                            operands that are walked backwards (an argument begins with what its pointer points at); -1:
                            the pointer is that place
@@ -25,8 +27,11 @@ def turned(lane_mask):
     return None if lane_mask is None else S.vrevs(lane_mask)
 
 
-def load(k, p, j, lane_mask, stride):
-    if modes[k] == "broadcast":
+def load(k, p, j, lane_mask, stride, tables):
+    if modes[k] == "by_table":
+        places = S.vload(tables[table_of[k]] + j, mask=lane_mask, lanes=VL)
+        raw = S.vload_gather(p, places, mask=lane_mask)
+    elif modes[k] == "broadcast":
         raw = S.vbcast(p[0], lanes=VL)
     elif modes[k] == "contiguous":
         raw = S.vload(p + j, mask=lane_mask, lanes=VL)
@@ -64,10 +69,10 @@ def check_divisor(fault, divisor, active):
         S.report_fault(fault, 0, 0)
 
 
-def operand(k, sources, numbers, j, lane_mask, strides):
+def operand(k, sources, numbers, j, lane_mask, strides, tables):
     if k >= N_IN:
         return S.vbcast(numbers[k - N_IN], lanes=VL)
-    return load(k, sources[k], j, lane_mask, strides[k * RANK + RANK - 1])
+    return load(k, sources[k], j, lane_mask, strides[k * RANK + RANK - 1], tables)
 
 
 def store_result(operands, p, j, lane_mask, strides):
@@ -78,14 +83,20 @@ def store_result(operands, p, j, lane_mask, strides):
         S.vstore(value, p + j * strides[N_IN * RANK + RANK - 1], mask=lane_mask, stride=strides[N_IN * RANK + RANK - 1])
 
 
-def step(sources, numbers, p, j, lane_mask, strides):
-    operands = [operand(k, sources, numbers, j, lane_mask, strides) for k in range(N_IN + N_NUMBERS)]
+def step(sources, numbers, p, j, lane_mask, strides, tables):
+    operands = [operand(k, sources, numbers, j, lane_mask, strides, tables) for k in range(N_IN + N_NUMBERS)]
     store_result(operands, p, j, lane_mask, strides)
 
 
 @S.prim_func
 def elementwise(
-    ins: in_types, out: out_type, dims: dim_types, strides: stride_types, starts: start_types, numbers: number_types
+    ins: in_types,
+    out: out_type,
+    dims: dim_types,
+    strides: stride_types,
+    starts: start_types,
+    numbers: number_types,
+    tables: table_types,
 ):
     inner = dims[RANK - 1]
     blocks = S.ceildiv(inner, BLOCK)
@@ -110,6 +121,6 @@ def elementwise(
         sources = [ins[k] + position[k] for k in range(N_IN)]
         target = out + position[N_IN]
         for j in range(begin, full, VL):
-            step(sources, numbers, target, j, None, strides)
+            step(sources, numbers, target, j, None, strides, tables)
         if full < end:
-            step(sources, numbers, target, full, S.tail_mask(end - full, VL), strides)
+            step(sources, numbers, target, full, S.tail_mask(end - full, VL), strides, tables)

@@ -62,7 +62,7 @@ def operand(k, sources, singles, numbers, j, lane_mask, strides):
         return S.vbcast(numbers[k - N_IN], lanes=VL)
     if modes[k] == "broadcast":
         return singles[k]
-    return load(k, sources[k], j, lane_mask, strides[k * RANK + RANK - 1])
+    return load(k, sources[k], j, lane_mask, strides[k * RANK + RANK - 1], None)
 
 
 def vector_step(sources, singles, numbers, p, j, lane_mask, strides):
@@ -126,7 +126,7 @@ def elementwise_staged(
                     )
                     for k in range(N_IN + 1)
                 ]
-                singles = [load(k, lines[k], 0, None, 0) if modes[k] == "broadcast" else 0 for k in range(N_IN)]
+                singles = [load(k, lines[k], 0, None, 0, None) if modes[k] == "broadcast" else 0 for k in range(N_IN)]
                 for j in range(0, full, VL):
                     vector_step(lines, singles, numbers, lines[N_IN], j, None, strides)
                 if full < columns:

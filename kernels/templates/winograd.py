@@ -204,7 +204,7 @@ def winograd(
     m = v + (M + 2) * (M + 2) * v_plane
     stage = m + (M + 2) * (M + 2) * m_plane
     # Of M = 4: which tiles have something that is no finite number, behind the stage of input_4x4().
-    not_finite = stage + STAGE_SIZE
+    not_finite = stage + (STAGE_SIZE if M == 4 else 0)
     line = S.i64(height.dilation * width.image * channels)
     pixel = S.i64(width.dilation * channels)
     for begin in range(tile_first, tile_last, size):

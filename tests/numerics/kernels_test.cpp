@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <sstream>
 
 #include "tests/numerics/random_models.h"
@@ -731,6 +732,42 @@ TEST(Kernels, LayerNormalization) {
 
 // Along the last axis rows are filled by vectors, along others elements are compared; indices that are negative or
 // outside.
+// Operands of rows of a few elements are read by tables of their places; a divisor of what is in front counts with them.
+TEST(Kernels, SumsOfRowsOfAFewElements) {
+  using Shape = std::vector<int64_t>;
+  const std::pair<Shape, Shape> cases[] = {{{6, 8, 3, 4, 2}, {6, 1, 3, 1, 2}},
+                                           {{5000, 2}, {5000, 1}},
+                                           {{9, 3}, {9, 1}},
+                                           {{4099, 2}, {4099, 1}},
+                                           {{3, 7, 5}, {1, 7, 1}},
+                                           {{16, 1}, {1, 2}}};
+  const auto count_of = [](const Shape& shape) {
+    return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+  };
+  for (const auto& [left, right] : cases) {
+    OnnxBuilder b("narrow", 1);
+    b.output(b.op("Add", {b.input("x", DType::kF32, extents_of(left)), b.input("z", DType::kF32, extents_of(right))}),
+             "y", DType::kF32, Extents(left.size(), Extents::value_type("")));
+    const std::string path = temporary_path("narrow.onnx");
+    ASSERT_TRUE(b.save(path).ok());
+    Tensor x{left, {}}, z{right, {}}, y{left, {}};
+    y.shape.back() = std::max(left.back(), right.back());
+    for (int64_t i = 0; i < count_of(left); ++i) x.data.push_back(static_cast<float>(i));
+    for (int64_t i = 0; i < count_of(right); ++i) z.data.push_back(static_cast<float>(i) / 4);
+    const auto place = [&](const Shape& shape, int64_t at) {
+      int64_t result = 0, stride = 1;
+      for (size_t k = shape.size(); k-- > 0; at /= y.shape[k]) {
+        if (shape[k] > 1) result += at % y.shape[k] * stride;
+        stride *= shape[k];
+      }
+      return static_cast<size_t>(result);
+    };
+    for (int64_t i = 0; i < count_of(y.shape); ++i) y.data.push_back(x.data[place(left, i)] + z.data[place(right, i)]);
+    expect_on_targets(path, {{"x", x}, {"z", z}}, {{"y", y}}, 0, 0, left.size() > 2);
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST(Kernels, OneHot) {
   for (const int64_t depth : {1, 3, 15, 16, 17, 64, 257}) {
     for (const int64_t axis : {-1, 0}) {

@@ -28,10 +28,10 @@ def given(values, name="x"):
     return te.placeholder(values.shape, str(values.dtype), name=name), values
 
 
-SQUARES = ("__shared__", "[512]", "[64]", "threadIdx.y")
+SQUARES = ("_shared[", "threadIdx.y", "__syncthreads")
 
 
-@pytest.mark.parametrize("m, k, n", [(64, 32, 64), (72, 40, 90)])
+@pytest.mark.parametrize("m, k, n", [(64, 32, 64), (80, 40, 96), (72, 36, 64), (64, 32, 90)])
 def test_products_in_squares(m, k, n):
     x, w, b = given(random(m, k)), given(random(k, n), "w"), given(random(n), "b")
     exact = x[1].astype("float64") @ w[1]

@@ -321,7 +321,8 @@ class Function:
         if self._on_gpu:
             copies = {i: arg.on_gpu() for i, arg in enumerate(args) if isinstance(arg, nd.NDArray)}
             copies = {i: copy for i, copy in copies.items() if copy is not None}
-            return self._piece.run(complete(self._piece.kernel, values, env), env, copies)
+            # Workspaces are the device's; what there is here only says their size.
+            return self._piece.run(complete(self._piece.kernel, values, env, np.empty), env, copies)
         if self._piece is not None:
             return self._piece.run(complete(self._piece.kernel, values, env), env)
         given = [value for value, kind in values if kind == ""]
@@ -330,7 +331,9 @@ class Function:
     def seconds(self, args: Sequence[Any], number: int, repeat: int, min_repeat_ms: int) -> List[float]:
         """What the kernels of a GPU take, on copies of the arrays."""
         values, env = self._bind([arg.on_host() if isinstance(arg, nd.NDArray) else arg for arg in args])
-        return self._piece.seconds(complete(self._piece.kernel, values, env), env, number, repeat, min_repeat_ms)
+        return self._piece.seconds(
+            complete(self._piece.kernel, values, env, np.empty), env, number, repeat, min_repeat_ms
+        )
 
     def bind(self, args: Sequence[Any]) -> List[Tuple[Any, str]]:
         """The kernel's arguments: arrays with the type "", scalars with theirs."""

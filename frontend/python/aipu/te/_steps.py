@@ -39,12 +39,13 @@ class Piece:
             self.executor(*[value for value, _ in values])
 
 
-def complete(kernel: Any, values: List[Tuple[Any, str]], env: "Environment") -> List[Tuple[Any, str]]:
-    """The arguments of a kernel, from those of its function."""
+def complete(
+    kernel: Any, values: List[Tuple[Any, str]], env: "Environment", memory: Any = np.zeros
+) -> List[Tuple[Any, str]]:
+    """The arguments of a kernel, from those of its function. ``memory`` makes a workspace."""
     values = values + [(env.value(v), v.dtype) for v in kernel.sizes]
     for _, dtype, elements in kernel.workspaces:
-        # Zeros that nobody touches take no memory: on a GPU they only say the size.
-        values.append((np.zeros(max(env.evaluate(elements), 1), _numpy_dtype(dtype)), ""))
+        values.append((memory(max(env.evaluate(elements), 1), _numpy_dtype(dtype)), ""))
     # An array without elements has no memory; the kernel gets some that it does not touch.
     return [(np.zeros(1, v.dtype) if kind == "" and v.size == 0 else v, kind) for v, kind in values]
 
