@@ -20,7 +20,9 @@ void set_tile_params(const tir::Target& target, const RegisterTile& tile, int la
   params->set("ACC", accumulator).set("VL", lanes).set("NV", tile.vectors).set("USE_FMA", is_floating(accumulator));
   params->set("BY_ELEMENT", target.element_products);
   params->set("PAIRS_TO_ODD", target.machine == "aarch64");
-  params->set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 64 : 0)).set("STREAMS", false);
+  params->set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 64 : 0))
+      .set("STREAMS", false)
+      .set("LAST", tile.vectors);
 }
 
 namespace {
@@ -33,6 +35,17 @@ constexpr int64_t kCacheElements = 96 * 1024;
 // Of deep products the right operand is what takes the time to fetch: as many rows as possible for each of its panels,
 // which leave the output no room.
 constexpr int64_t kDeep = 768, kDeepElements = 192 * 1024;
+
+// Vectors of the last panel to be multiplied: those that have columns, where the others are more than a twelfth of the
+// product.
+int last_vectors(const tir::Target& target, const Dim& columns, const RegisterTile& tile, int lanes) {
+  const auto count = columns.constant();
+  if (!count || target.element_products || target.vector_registers < 32) return tile.vectors;
+  const int64_t vectors = (*count + lanes - 1) / lanes, panels = (vectors + tile.vectors - 1) / tile.vectors;
+  const int64_t empty = panels * tile.vectors - vectors;
+  constexpr int64_t kWorthOne = 12;
+  return empty * kWorthOne < panels * tile.vectors ? tile.vectors : tile.vectors - static_cast<int>(empty);
+}
 
 // Elements of a right operand from which on it comes from memory, whatever lies between two uses.
 constexpr int64_t kLargeRightElements = int64_t{2} << 20;
@@ -115,6 +128,7 @@ Status launch_gemm(SetupContext& context, const RegisterTile& tile, int lanes, c
   params.set("ROW_ALONE", heights.back() == 1 && !context.target().element_products);
   const Dim right_elements = p.depth * p.columns;
   params.set("STREAMS", context.target().vector_bits >= 512 && right_elements.constant_or(0) >= kLargeRightElements);
+  params.set("LAST", last_vectors(context.target(), p.columns, tile, lanes));
   reuse_operand_memory(context, epilogue, &params);
   if (const int64_t part = part_depth(context, p, tile); part > 0)
     return launch_in_parts(context, tile, lanes, p, epilogue, params, part, heights.front());

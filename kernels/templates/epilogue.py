@@ -92,13 +92,13 @@ def finish_packed(height, acc, extras, out, row_offset, ldc, n):
         finish_shared(acc[k], shared[k % NV], extras, out, row_offset + k // NV * ldc, n + k % NV * VL, None)
 
 
-def finish_tile(height, acc, extras, out, row_offset, ldc, n, columns):
+def finish_tile(height, acc, extras, out, row_offset, ldc, n, columns, last=0):
     """Stores a tile of height x NV vectors at columns n ... of the output rows (all groups of a convolution side by
-    side), of which `columns` exist.
+    side), of which `columns` exist: with `last`, which is the number of their vectors, fewer than the tile has.
     """
-    if columns >= NV * VL and PACKS and not EPILOGUE_LOOP:
+    if last == 0 and columns >= NV * VL and PACKS and not EPILOGUE_LOOP:
         finish_packed(height, acc, extras, out, row_offset, ldc, n)
-    elif columns >= NV * VL and not EPILOGUE_LOOP:
+    elif last == 0 and columns >= NV * VL and not EPILOGUE_LOOP:
         for v in S.unroll(NV):
             shared = shared_values(extras, n + v * VL, None)
             for i in S.unroll(height):
@@ -108,7 +108,7 @@ def finish_tile(height, acc, extras, out, row_offset, ldc, n, columns):
         rows = S.alloc_buffer((height * NV * VL,), ACC)
         for i in S.unroll(height * NV):
             S.vstore(acc[i], rows.addr_of(i * VL))
-        for v in S.unroll(NV):
+        for v in S.unroll(last if last > 0 else NV):
             if EPILOGUE_LOOP and columns >= (v + 1) * VL:
                 shared = shared_values(extras, n + v * VL, None)
                 for row in range(height):

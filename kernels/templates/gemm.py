@@ -14,6 +14,7 @@ multiplication):
   extra_types      pointer types of the epilogue's operands; the rest of the epilogue's parameters as in epilogue.py
   USE_FMA, PREFETCH  fused multiply-add (floats); how many k ahead the panel is prefetched, 0 = not
   STREAMS          whether the right operand is so large that it comes from memory
+  LAST             vectors of the last panel that have columns, where it pays not to multiply the others; otherwise NV
   ROW_ALONE        whether there may be a single row, for which several panels are read together
   BY_ELEMENT       a product by an element of a register costs no broadcast: VL k at a time, each row's values in one
                    register (where they follow each other and need no conversion)
@@ -269,16 +270,17 @@ def left_value(bases, i, lda, a_step, a_zero, k):
     return left - S.cast(a_zero, ACC) if A_ZERO else left
 
 
-def multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, k, ahead, streams=False):
-    """With `streams` the panel comes from memory, and only for few rows."""
-    for v in S.unroll(NV):
+def multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, k, ahead, streams=False, last=False):
+    """With `streams` the panel comes from memory, and only for few rows; with `last` it has LAST vectors."""
+    width = LAST if last else NV
+    for v in S.unroll(width):
         bv[v] = S.vload(b + (k * (NV * step_lanes()) + v * step_lanes()), lanes=step_lanes())
     if PREFETCH > 0:
         near = NEAR if streams else PREFETCH
-        for v in S.unroll(NV):
+        for v in S.unroll(width):
             S.prefetch(b + ((k + near) * (NV * step_lanes()) + v * step_lanes()))
         if streams:
-            for v in S.unroll(NV):
+            for v in S.unroll(width):
                 S.prefetch(b + ((k + PREFETCH) * (NV * step_lanes()) + v * step_lanes()), level=2)
         # Tiles of three vectors of pairs have no register left for the address. A row alone reads memory in order, and
         # waits for that alone.
@@ -286,7 +288,7 @@ def multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, k, ahead, stre
             S.prefetch(ahead.data + S.i64(k) * ahead.step, level=2)
     for i in S.unroll(height):
         left = left_value(bases, i, lda, a_step, a_zero, k)
-        for v in S.unroll(NV):
+        for v in S.unroll(width):
             acc[i * NV + v] = add_product(acc[i * NV + v], left, bv[v])
 
 
@@ -333,12 +335,41 @@ def gemm_tile(
         acc[i] = S.cast(0, f"{ACC}x{VL}")
     prefetch_tile(height, extras, row_offset, ldc, n)
     multiply_tile(height, acc, bv, a, lda, a_step, a_zero, b, depth, ahead)
-    finish_tile(height, acc, extras, out, row_offset, ldc, n, columns)
+    finish_tile(height, acc, extras, out, row_offset, ldc, n, columns if LAST == NV else NV * VL)
+
+
+@S.prim_func(is_inline=False)
+def gemm_tile_last(
+    height: S.meta_var,
+    a: S.ptr(A, "global"),
+    lda: S.i64,
+    a_step: S.i64,
+    a_zero: S.i32,
+    b: S.ptr(PANEL, "global"),
+    depth: S.i32,
+    extras: extra_types,
+    out: S.ptr(OUT, "global"),
+    row_offset: S.i32,
+    ldc: S.i32,
+    n: S.i32,
+    columns: S.i32,
+    ahead: Ahead,
+):
+    """gemm_tile() of the last panel, with no more than LAST vectors of columns."""
+    acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
+    bv = right_buffer()
+    for i in S.unroll(height * NV):
+        acc[i] = S.cast(0, f"{ACC}x{VL}")
+    prefetch_tile(height, extras, row_offset, ldc, n)
+    bases = row_bases(a, lda, height)
+    for k in range(steps_of(depth)):
+        multiply_step(height, acc, bases, lda, a_step, a_zero, b, bv, k, ahead, False, True)
+    finish_tile(height, acc, extras, out, row_offset, ldc, n, columns, LAST)
 
 
 # Panels that a single row reads together: as many streams of memory, and, of four, sums enough that none waits for the
 # one before.
-SIDE_BY_SIDE = [4, 2, 1]
+SIDE_BY_SIDE = [4, 1]
 
 
 @S.prim_func(is_inline=False)
@@ -370,7 +401,9 @@ def gemm_row(
                 acc[p * NV + v] = add_product(acc[p * NV + v], left, S.vload(line, lanes=step_lanes()))
     for p in S.unroll(panels):
         own = [acc[p * NV + v] for v in range(NV)]
-        finish_tile(1, own, extras, out, row_offset, 0, n + p * (NV * VL), columns - p * (NV * VL))
+        # Only the last one may have fewer columns than a panel.
+        here = columns - p * (NV * VL) if p + 1 == panels else NV * VL
+        finish_tile(1, own, extras, out, row_offset, 0, n + p * (NV * VL), here)
 
 
 @S.record
@@ -498,22 +531,44 @@ def gemm(
                 end = end + 1
             for h in S.unroll(len(HEIGHTS)):
                 while m + HEIGHTS[h] <= end:
-                    gemm_tile(
-                        HEIGHTS[h],
-                        left + m * lda,
-                        lda,
-                        a_step,
-                        a_zero,
-                        right,
-                        product.depth,
-                        extras,
-                        out,
-                        (batch * product.rows + m) * ldc,
-                        ldc,
-                        n,
-                        product.columns - n,
-                        Ahead(ahead + S.i64(t - tile_first) * steps_of(product.depth) * ahead_step, S.i64(ahead_step)),
-                    )
+                    if LAST < NV and product.columns - n <= LAST * VL:
+                        gemm_tile_last(
+                            HEIGHTS[h],
+                            left + m * lda,
+                            lda,
+                            a_step,
+                            a_zero,
+                            right,
+                            product.depth,
+                            extras,
+                            out,
+                            (batch * product.rows + m) * ldc,
+                            ldc,
+                            n,
+                            product.columns - n,
+                            Ahead(
+                                ahead + S.i64(t - tile_first) * steps_of(product.depth) * ahead_step, S.i64(ahead_step)
+                            ),
+                        )
+                    else:
+                        gemm_tile(
+                            HEIGHTS[h],
+                            left + m * lda,
+                            lda,
+                            a_step,
+                            a_zero,
+                            right,
+                            product.depth,
+                            extras,
+                            out,
+                            (batch * product.rows + m) * ldc,
+                            ldc,
+                            n,
+                            product.columns - n,
+                            Ahead(
+                                ahead + S.i64(t - tile_first) * steps_of(product.depth) * ahead_step, S.i64(ahead_step)
+                            ),
+                        )
                     m = m + HEIGHTS[h]
         if by_panel:
             block = block + 1

@@ -1,5 +1,5 @@
 // Products of matrices whose loops depend on how large they are: deep ones in parts of the depth, single rows that read
-// several panels together, right operands that come from memory. Beside oneDNN, and to the bit between gcc, clang, the
+// several panels together, right operands that come from memory, narrow last panels. Beside oneDNN, and to the bit between gcc, clang, the
 // interpreter and numbers of threads.
 #include <gtest/gtest.h>
 
@@ -64,6 +64,13 @@ TEST(Products, DeepOnesInParts) {
 TEST(Products, OfOneRow) {
   for (const int64_t columns : {7, 128, 131, 10 * 32 + 4})
     check("row" + std::to_string(columns), {.depth = 45, .columns = columns, .is_long = columns % 2 == 0}, {1});
+}
+
+// Half of the last panel or more has no columns.
+TEST(Products, WhoseLastPanelIsNarrow) {
+  check("narrow", {.depth = 45, .columns = 72, .residual = true}, {1, 60});
+  check("narrower", {.depth = 30, .columns = 65, .is_long = true}, {43});
+  check("seven", {.depth = 64, .columns = 112}, {9});
 }
 
 // A batch of rows, each with its own right operand.
