@@ -56,7 +56,7 @@ Dim fitting_tiles(const Dim& elements, const Dim& row_elements, int height) {
 }
 
 // Depths whose products are cut into parts (gemm_in_parts() of the template), and the greatest part.
-constexpr int64_t kDepthOfParts = 1536, kPartDepth = 1024;
+constexpr int64_t kDepthOfParts = 2560, kPartDepth = 1024;
 // PANELS_OF_A_PART of the template.
 constexpr int64_t kPanelsOfPart = 24;
 // About as many of such a depth are kDeepElements: of no more the panels pass by only once as it is.

@@ -259,8 +259,8 @@ TEST_P(Disassembly, InnerLoopsOfTilesStayInRegisters) { expect_registers(tile_mo
 // Parts of a deep product, whose right operand is so large that few rows read it from memory.
 std::string deep_model() {
   OnnxBuilder b("deep_product", 1);
-  const std::string x = b.input("x", DType::kF32, {"N", int64_t{1536}});
-  b.output(b.op("MatMul", {x, b.weight({1536, 1408}, 0.1)}), "y", DType::kF32, {"N", int64_t{1408}});
+  const std::string x = b.input("x", DType::kF32, {"N", int64_t{2560}});
+  b.output(b.op("MatMul", {x, b.weight({2560, 832}, 0.1)}), "y", DType::kF32, {"N", int64_t{832}});
   const std::string path = temporary_path("deep_product.onnx");
   return b.save(path).ok() ? path : "";
 }

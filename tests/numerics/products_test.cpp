@@ -56,8 +56,8 @@ void check(const std::string& name, const Layer& layer, const std::vector<int64_
 // Parts of equal depth and a shorter last one; blocks of rows that are few, one and several; more panels than a part
 // has; the last columns and the last rows short.
 TEST(Products, DeepOnesInParts) {
-  check("deep", {.depth = 1536, .columns = 70}, {1, 50, 230});
-  check("deeper", {.depth = 2111, .columns = 790, .residual = true}, {61});
+  check("deep", {.depth = 2560, .columns = 70}, {1, 50, 230});
+  check("deeper", {.depth = 2611, .columns = 790, .residual = true}, {61});
   check("deepest", {.depth = 3072, .columns = 33, .is_long = true}, {75});
 }
 
