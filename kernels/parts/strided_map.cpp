@@ -1,6 +1,7 @@
 #include "kernels/parts/strided_map.h"
 
 #include <algorithm>
+#include <limits>
 #include <span>
 
 #include <fmt/format.h>
@@ -116,6 +117,17 @@ std::vector<Places> widen_rows(const tir::Target& target, int lanes, StridedMap*
     --first;
   }
   if (length < lanes) return {};
+  // Places have 32 bits, and so do the positions of kernels that read by them.
+  constexpr int64_t kMostElements = std::numeric_limits<int32_t>::max();
+  const auto is_small = [&](const MapOperand& operand) {
+    Dim reach = 0;
+    for (size_t i = map->dims.size(); i-- > 0;) {
+      reach = reach + (map->dims[i] - 1) * operand.strides[i];
+      if (i <= first && reach.constant_or(0) > kMostElements) return false;
+    }
+    return true;
+  };
+  if (!is_small(map->output) || !std::all_of(map->inputs.begin(), map->inputs.end(), is_small)) return {};
 
   // Split the part off, so that all of the dimensions from `first` on are taken whole.
   if (part > 1) {
@@ -324,7 +336,8 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
     params.set("BLOCK", static_cast<int64_t>(kBlockElements));
   }
   const auto [file, entry] = staging.buffers > 0 ? std::pair("elementwise_staged.py", "elementwise_staged")
-                                                 : std::pair("elementwise.py", "elementwise");
+                             : tables.empty()    ? std::pair("elementwise.py", "elementwise")
+                                                 : std::pair("elementwise.py", "elementwise_by_tables");
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel(file, entry, params));
   context.note(staging.text);
 

@@ -5,7 +5,7 @@ Parameters bound by kernels/parts/strided_map.cpp:
   dim_types, stride_types  RANK and (N_IN + 1) * RANK int32 scalars
   modes[k], out_mode       how operand k walks the innermost dimension: contiguous, broadcast (stride 0), strided, and
                            for inputs reversed (stride -1), backward (negative), selected (0 or not at run time),
-                           by_table (the elements' places are a table's)
+                           by_table (the elements' places are a table's, of elementwise_by_tables())
   table_types, table_of[k]  int32 pointers; which of them is the table of operand k
   start_types, start_of[k]  int32 scalars; which of them is the place of operand k's first element from its pointer, for
                            operands that are walked backwards (an argument begins with what its pointer points at); -1:
@@ -88,16 +88,7 @@ def step(sources, numbers, p, j, lane_mask, strides, tables):
     store_result(operands, p, j, lane_mask, strides)
 
 
-@S.prim_func
-def elementwise(
-    ins: in_types,
-    out: out_type,
-    dims: dim_types,
-    strides: stride_types,
-    starts: start_types,
-    numbers: number_types,
-    tables: table_types,
-):
+def walk(ins, out, dims, strides, starts, numbers, tables):
     inner = dims[RANK - 1]
     blocks = S.ceildiv(inner, BLOCK)
     rows = 1
@@ -124,3 +115,30 @@ def elementwise(
             step(sources, numbers, target, j, None, strides, tables)
         if full < end:
             step(sources, numbers, target, full, S.tail_mask(end - full, VL), strides, tables)
+
+
+@S.prim_func
+def elementwise(
+    ins: in_types,
+    out: out_type,
+    dims: dim_types,
+    strides: stride_types,
+    starts: start_types,
+    numbers: number_types,
+    tables: table_types,
+):
+    walk(ins, out, dims, strides, starts, numbers, tables)
+
+
+@S.prim_func
+def elementwise_by_tables(
+    ins: in_types,
+    out: out_type,
+    dims: dim_types,
+    strides: stride_types,
+    starts: start_types,
+    numbers: number_types,
+    tables: table_types,
+):
+    """The same with operands that are read by tables, whose places are lanes of 32 bits."""
+    walk(ins, out, dims, strides, starts, numbers, tables)
