@@ -94,7 +94,8 @@ std::vector<Places> widen_rows(const tir::Target& target, int lanes, StridedMap*
   // A table costs a load for each element: rows of a third of a vector are as fast by themselves.
   constexpr int64_t kRowsInVector = 3;
   const auto narrow = map->dims.back().constant();
-  if (target.codegen != "native_c" || !narrow || kRowsInVector * *narrow > lanes || !is_one(map->output.strides.back()))
+  if (target.codegen != "native_c" || !narrow || *narrow < 1 || kRowsInVector * *narrow > lanes ||
+      !is_one(map->output.strides.back()))
     return {};
   const auto is_fixed = [](const Dim& stride) { return stride.is_constant() && *stride.constant() >= 0; };
   // Of the dimension in front of those that are taken whole a part may be taken: the greatest divisor with room.
