@@ -45,7 +45,7 @@ struct BuildOptions : EntryOptions {
   std::vector<EntryOptions> more_entries;  // further models of the file, which share constants and kernels with it
   std::string output;                      // "" = nothing is written
   std::string target;                      // "" = host; of the call of a DSL kernel, what that was compiled for
-  // trade accuracy for speed: Winograd's F(4x4, 3x3); not in constants, which are computed as always
+  // trade accuracy for speed: longer sums of Winograd's F(4x4, 3x3); not in constants, which are computed as always
   bool fast_math = false;
   std::string precision;       // what products multiply: "" (or fp32), bf16, int8 (the model is quantised already)
   std::string precision_file;  // by name of node, see gbuilder/precision.h

@@ -200,6 +200,8 @@ class Placer {
     if (to.tensor.kind != Kind::kValue || copy.source.tensor.kind != Kind::kValue ||
         copy.source.byte_offset != Dim(0) || !(copy.times == Dim(1)) || !to.byte_offset.is_constant())
       return false;
+    // The result has to have its memory when the operand is made: not only once a run says how long it is.
+    if (!bytes_of(to.tensor.value).is_constant()) return false;
     if (!(copy.width_bytes == bytes_of(copy.source.tensor.value))) return false;
     // What it is a view of.
     ValueId value = copy.source.tensor.value;

@@ -16,7 +16,8 @@ namespace {
 // ("listed"; "dense": all have the targets 0, 1, ... in order), or the target and the number's bits ("single": every
 // leaf speaks of one target). blocks [B + 1, 2]: ranges of trees that fit the cache together: the first of each and the
 // node from which its nodes are counted; and the end. roots: where each tree begins in its block. Sums are taken block
-// by block. levels: a guess of how deep most leaves are.
+// by block. levels: a guess of how deep most leaves are, row_levels: the same for walks of many rows through a tree;
+// height: the longest way.
 Status infer_tree_ensemble(InferContext& ctx) {
   AIPU_RETURN_IF_ERROR(expect_rank(ctx, 0, 2));
   AIPU_RETURN_IF_ERROR(expect_rank(ctx, 3, 2));

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <span>
 
+#include "kernels/parts/axis_view.h"
 #include "kernels/parts/convolution.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/parts/gemm.h"
@@ -82,6 +84,17 @@ bool is_worth_large_tiles(const SpatialGeometry& geometry, int64_t out_channels,
   return share <= kMostOfSmallTiles && tiles >= (few_weights ? kLeastLargeTiles : kManyLargeTiles);
 }
 
+// One that is not would be in all points, and so in all pixels of its channel.
+bool all_finite(const graph::Constant& weights) {
+  const std::span<const std::byte> bytes = weights.bytes();
+  for (size_t at = 0; at + sizeof(float) <= bytes.size(); at += sizeof(float)) {
+    float value;
+    std::memcpy(&value, bytes.data() + at, sizeof value);
+    if (!std::isfinite(value)) return false;
+  }
+  return true;
+}
+
 // The geometry of a convolution that is two-dimensional, dense, 3x3, of stride 1, float32 with constant
 // weights, and has enough of everything for tiles of m x m pixels; nullopt for others.
 std::optional<SpatialGeometry> suitable(const Graph& graph, const Node& node, int m) {
@@ -99,7 +112,7 @@ std::optional<SpatialGeometry> suitable(const Graph& graph, const Node& node, in
   });
   const bool dilated = geometry->axes[1].dilation != 1 || geometry->axes[2].dilation != 1;
   if (dilated && !is_worth_lattices(*geometry, m)) return std::nullopt;
-  return fits ? std::optional(*geometry) : std::nullopt;
+  return fits && all_finite(*weights) ? std::optional(*geometry) : std::nullopt;
 }
 
 // How much of a layer is in scratch memory at a time.
@@ -177,6 +190,7 @@ class WinogradPlugin final : public OpPlugin {
         .set("IN_TAIL", in_channels % lanes != 0)
         .set("TAIL", out_channels % lanes != 0)
         .set("M", m_)
+        .set("magnitude_types", pointer_types(m_ == 4 ? 1 : 0, DType::kF32))
         .set("SUMS", m_ == 4 && variant_.cuts_sums ? channels_of_sum(in_channels) : int64_t{0})
         .set("POINT_A", kWinogradPoints[0])
         .set("POINT_B", kWinogradPoints[1]);
@@ -197,12 +211,19 @@ class WinogradPlugin final : public OpPlugin {
                             stage;
     const Dim tiles = geometry.batch * tiles_of(height, m_) * tiles_of(width, m_);
     const Dim tecs = graph::max(graph::min(tiles, tec_count()), 1);
+    // A vector for each line of the input that is measured, of as many lines at most as there are.
+    std::vector<KernelArgument> magnitudes;
+    if (m_ == 4) {
+      const Dim bytes = geometry.batch * height.in * Dim(int64_t{lanes} * static_cast<int64_t>(sizeof(float)));
+      magnitudes.emplace_back(PointerArgument{context.add_workspace(bytes)});
+    }
     const TensorRef workspace = context.add_workspace(tecs * Dim(scratch * static_cast<int64_t>(sizeof(float))));
     KernelArguments arguments;
     arguments.pointer("x", context.value(node.inputs[0]))
         .pointer("weights", packed)
         .pointer("out", context.value(epilogue.result))
         .pointer("scratch", workspace)
+        .list("magnitudes", magnitudes)
         .list("extras", epilogue.extra_arguments)
         .scalar("scratch_size", scratch);
     arguments.scalars({{"batch", geometry.batch}, {"channels", in_channels}, {"out_channels", out_channels}});

@@ -7,24 +7,26 @@ are the same type), the epilogue's as in epilogue.py, TAIL and IN_TAIL: whether 
 end within a vector; M: 2 or 4; POINT_A and POINT_B: interpolation points, of M = 4; SUMS: channels that are summed by
 themselves, 0 for all: the transforms of M = 4 make rounding of the sums several times as large, shorter ones lose less.
 Weights are transformed at compile time and packed [panel][(M + 2)^2][ic][NR], or with the first two axes exchanged
-(panel_chunks and point_chunks tell).
+(panel_chunks and point_chunks tell). magnitude_types: of M = 4 one pointer, to a vector for each LINES-th line of the
+input.
 
 A tile is an MxM patch of output pixels. Each TEC takes a range of tiles (or, of few tiles, of panels) in blocks of at
 most `blocking.tiles`: it transforms the block's input into its scratch memory [(M + 2)^2][tiles][ic], and for
 `blocking.panels` panels of output channels at a time computes the products there and transforms them back, with the
 epilogue. With one panel at a time a block stays in the second-level cache; with all of them its planes pass through it
 one by one, and the weights, which are what takes the time of deep layers, are read once. Rows are padded by a vector so
-that the planes do not fall into the same sets of the caches. Tiles of M = 4 whose patch has an infinity or NaN are
-computed directly (direct_4x4), for that would spread over all sixteen pixels. With dilation an output pixel meets every
-so many lines and columns only: the sub-lattices of an image are images of their own.
+that the planes do not fall into the same sets of the caches. Tiles of M = 4 whose patch has an infinity, NaN or
+number far greater than the image's mean are computed directly (direct_4x4), for that would spread over all sixteen
+pixels, a number by its rounding. With dilation an output pixel meets every so many lines and columns only: the
+sub-lattices of an image are images of their own.
 """
 
 from aipu import script as S
 from gemm import LEFT_OVER, multiply_add, multiply_blocks, row_bases, row_value
-from sharing import balanced
+from sharing import balanced, own_share
 from spatial import intervals
 from winograd_2x2 import input_2x2, output_2x2, tail_2x2
-from winograd_4x4 import STAGE_SIZE, direct_4x4, input_4x4, output_4x4
+from winograd_4x4 import STAGE_SIZE, Patch, Tile, direct_4x4, input_4x4, output_4x4
 
 
 def multiply_step(height, acc, bases, lda, b, bv, k):
@@ -150,6 +152,46 @@ def length_from(first, extent, side):
     return intervals(S.max(extent - first, 0), side.dilation)
 
 
+# Every so many lines of an image are measured.
+LINES = 4
+# What is so many times the mean magnitude stands out: the rounding of M = 4 would make pixels that do not have it in
+# their windows wrong by more than 1e-4 of what others are.
+FAR = 2048
+
+
+def measure_lines(x, magnitudes, batch, image_height, image_width, channels):
+    """Sums of magnitudes of every LINES-th line, a vector each, by all TECs."""
+    lines = S.ceildiv(image_height, LINES)
+    length = image_width * channels
+    first, last = own_share(batch * lines)
+    for k in range(first, last):
+        at = x + (k // lines * image_height + k % lines * LINES) * length
+        sums = S.alloc_buffer((4,), f"{ACC}x{VL}")
+        for i in S.unroll(4):
+            sums[i] = S.cast(0, f"{ACC}x{VL}")
+        whole = length // (4 * VL) * (4 * VL)
+        for e in range(0, whole, 4 * VL):
+            for i in S.unroll(4):
+                sums[i] = sums[i] + S.abs(S.vload(at + (e + i * VL), lanes=VL))
+        for e in range(whole, length, VL):
+            sums[0] = sums[0] + S.abs(S.vload(at + e, mask=S.tail_mask(S.min(length - e, VL), VL), lanes=VL))
+        S.vstore((sums[0] + sums[1]) + (sums[2] + sums[3]), magnitudes + k * VL)
+    S.barrier()
+
+
+def bound_of(magnitudes, image, image_height, image_width, channels):
+    """What five sums per channel of a patch of this image reach where something stands out, added up by lane: FAR times
+    the mean, and what is usual."""
+    lines = S.ceildiv(image_height, LINES)
+    total = S.cast(0, f"{ACC}x{VL}")
+    for k in range(lines):
+        total = total + S.vload(magnitudes + (image * lines + k) * VL, lanes=VL)
+    mean = S.vrpadd(total)[0] / S.fp32(S.max(lines * image_width * channels, 1))
+    bound = mean * S.fp32(FAR + 80 * S.ceildiv(channels, VL))
+    # Of nothing, and of what has no mean, only what is not finite stands out.
+    return bound if bound > S.fp32(0) and bound < S.fp32(1e38) else S.fp32(1e38)
+
+
 @S.record
 class Blocking:
     """At most `tiles` tiles and `panels` panels are worked on at once. The weights of the next panel are panel_chunks
@@ -168,6 +210,7 @@ def winograd(
     weights: S.ptr(ACC, "global"),
     out: S.ptr(OUT, "global"),
     scratch: S.ptr(ACC, "global"),
+    magnitudes: magnitude_types,
     extras: extra_types,
     batch: S.i32,
     channels: S.i32,
@@ -203,8 +246,12 @@ def winograd(
     v = scratch + S.i64(tid) * scratch_size
     m = v + (M + 2) * (M + 2) * v_plane
     stage = m + (M + 2) * (M + 2) * m_plane
-    # Of M = 4: which tiles have something that is no finite number, behind the stage of input_4x4().
-    not_finite = stage + (STAGE_SIZE if M == 4 else 0)
+    # Of M = 4: which tiles have something that stands out, behind the stage of input_4x4().
+    stands_out = stage + (STAGE_SIZE if M == 4 else 0)
+    bounded = S.i32(-1)  # the image of whose tiles `bound` is
+    bound = S.fp32(0)
+    if M == 4:
+        measure_lines(x, magnitudes[0], batch, height.image, width.image, channels)
     line = S.i64(height.dilation * width.image * channels)
     pixel = S.i64(width.dilation * channels)
     for begin in range(tile_first, tile_last, size):
@@ -221,9 +268,11 @@ def winograd(
                 if IN_TAIL:
                     tail_2x2(image, line, pixel, channels, y.index, column.index, in_h, in_w, own, v_plane)
             else:
-                input_4x4(
-                    image, line, pixel, channels, y.index, column.index, in_h, in_w, stage, own, v_plane, not_finite + t
-                )
+                if place.image != bounded:
+                    bounded = place.image
+                    bound = bound_of(magnitudes[0], place.image, height.image, width.image, channels)
+                patch = Patch(y.index, column.index, in_h, in_w, line, pixel)
+                input_4x4(image, patch, channels, stage, own, v_plane, bound, stands_out + t)
         cuts = S.ceildiv(count, HEIGHTS[0])
         for group in range(panel_first, panel_last, blocking.panels):
             group_panels = S.min(blocking.panels, panel_last - group)
@@ -261,29 +310,28 @@ def winograd(
                             output_2x2(
                                 products, m_plane, extras, out, row_offset, out_line, out_pixel, rows, columns, n, left
                             )
-                        elif not_finite[t] == 0:
+                        elif stands_out[t] == 0:
                             output_4x4(
                                 products, m_plane, extras, out, row_offset, out_line, out_pixel, rows, columns, n, left
                             )
                         else:
-                            direct_4x4(
-                                x + pixels_before(place, height, width) * channels,
-                                line,
-                                pixel,
-                                channels,
+                            patch = Patch(
                                 place.height.index,
                                 place.width.index,
                                 length_from(place.height.offset, height.image, height),
                                 length_from(place.width.offset, width.image, width),
+                                line,
+                                pixel,
+                            )
+                            direct_4x4(
+                                x + pixels_before(place, height, width) * channels,
+                                patch,
+                                channels,
                                 weights + S.i64((group + p) * blocking.panel_chunks) * (channels * (NV * VL)),
                                 S.i64(blocking.point_chunks) * (channels * (NV * VL)),
                                 extras,
                                 out,
-                                row_offset,
-                                out_line,
-                                out_pixel,
-                                rows,
-                                columns,
+                                Tile(row_offset, out_line, out_pixel, rows, columns),
                                 n,
                                 left,
                             )

@@ -65,15 +65,16 @@ def patch_4x4(
     channels: S.i32,
     v: S.ptr(ACC, "global"),
     plane: S.i64,
-    not_finite: S.ptr(ACC, "global"),
+    bound: S.fp32,
+    stands_out: S.ptr(ACC, "global"),
 ):
     """v[xi * plane + c] = element xi of Bt d B for whole vectors of channels; rows of the patch are `line` apart,
     columns `pixel`. The columns that the patch next_patch further on does not share are fetched ahead.
 
-    Sets *not_finite to 1 where an infinity or NaN would reach more pixels than have it in their windows. Those are the
-    ones with all sums of an inner row or column of Bt: of the 36, five see them all."""
+    Sets *stands_out to 1 where an infinity, NaN or number far greater than others would reach more pixels than have it
+    in their windows, by what it is rounded. Those are the ones in the sums of an inner row or column of Bt: of the 36,
+    five see them all. Added up in a lane, these are beyond `bound` then."""
     t = S.alloc_buffer((12,), f"{ACC}x{VL}")
-    zeros = S.cast(0, f"{ACC}x{VL}")
     seen = S.cast(0, f"{ACC}x{VL}")
     for c in range(0, channels, VL):
         for g in S.unroll(3):
@@ -101,44 +102,63 @@ def patch_4x4(
                     S.vstore(values[0], row + S.i64(0 if h == 0 else 2 * h - 1) * plane)
                     S.vstore(values[1], row + S.i64(5 if h == 0 else 2 * h) * plane)
                     if (g == 0 and h == 1) or (g == 1 and h < 2 and k == 0):
-                        seen = multiply_add_vectors(seen, values[0], zeros)
+                        seen = seen + S.abs(values[0])
                     if g == 1 and h == 0 and k == 0:
-                        seen = multiply_add_vectors(seen, values[1], zeros)
-    if S.vany(seen != zeros):
-        not_finite[0] = 1
+                        seen = seen + S.abs(values[1])
+    # NaN is not within it either.
+    if not S.vall(seen <= S.vbcast(bound, lanes=VL)):
+        stands_out[0] = 1
+
+
+@S.record
+class Patch:
+    """Where it begins in an image of height x width pixels; lines are `line` elements apart, pixels `pitch`."""
+
+    y: S.i32
+    column: S.i32
+    height: S.i32
+    width: S.i32
+    line: S.i64
+    pitch: S.i64
+
+
+def has_pixel(patch, r, s):
+    y, column = patch.y + r, patch.column + s
+    return y >= 0 and y < patch.height and column >= 0 and column < patch.width
+
+
+def origin_of(x, patch):
+    return x + (S.i64(patch.y) * patch.line + S.i64(patch.column) * patch.pitch)
 
 
 @S.prim_func(is_inline=False)
 def input_4x4(
     x: S.ptr(X, "global"),
-    line: S.i64,
-    pitch: S.i64,
+    patch: Patch,
     channels: S.i32,
-    y: S.i32,
-    column: S.i32,
-    in_h: S.i32,
-    in_w: S.i32,
     stage: S.ptr(ACC, "global"),
     v: S.ptr(ACC, "global"),
     plane: S.i64,
-    not_finite: S.ptr(ACC, "global"),
+    bound: S.fp32,
+    stands_out: S.ptr(ACC, "global"),
 ):
-    """The patch at (y, column) of the image x, whose lines are `line` apart and pixels `pitch`. Channels after the last
-    whole vector, and patches that leave the image, take the way through a copy with zeros in `stage`; up to a vector of
-    zeros is then written behind the channels. *not_finite: as of patch_4x4, or 0."""
-    origin = x + (S.i64(y) * line + S.i64(column) * pitch)
-    not_finite[0] = 0
+    """A patch of the image x. Channels after the last whole vector, and patches that leave the image, take the way
+    through a copy with zeros in `stage`; up to a vector of zeros is then written behind the channels. *stands_out: as
+    of patch_4x4, or 0."""
+    line, pitch = patch.line, patch.pitch
+    origin = origin_of(x, patch)
+    stands_out[0] = 0
     first = 0
-    if y >= 0 and column >= 0 and y + 6 <= in_h and column + 6 <= in_w:
+    if patch.y >= 0 and patch.column >= 0 and patch.y + 6 <= patch.height and patch.column + 6 <= patch.width:
         first = channels // VL * VL if IN_TAIL else channels
-        patch_4x4(origin, line, pitch, S.i64(4) * pitch, first, v, plane, not_finite)
+        patch_4x4(origin, line, pitch, S.i64(4) * pitch, first, v, plane, bound, stands_out)
     for c in range(first, channels, STAGE):
         count = S.min(channels - c, STAGE)
         for r in range(6):
             for s in range(6):
                 pixel = origin + (S.i64(r) * line + S.i64(s) * pitch + c)
                 copy = stage + (6 * r + s) * STAGE
-                if y + r >= 0 and y + r < in_h and column + s >= 0 and column + s < in_w:
+                if has_pixel(patch, r, s):
                     for i in range(0, count, VL):
                         if IN_TAIL and count - i < VL:
                             S.vstore(S.vload(pixel + i, mask=S.tail_mask(count - i, VL), lanes=VL), copy + i)
@@ -147,7 +167,7 @@ def input_4x4(
                 else:
                     for i in range(0, count, VL):
                         S.vstore(S.cast(0, f"{ACC}x{VL}"), copy + i)
-        patch_4x4(stage, S.i64(6 * STAGE), S.i64(STAGE), S.i64(0), count, v + c, plane, not_finite)
+        patch_4x4(stage, S.i64(6 * STAGE), S.i64(STAGE), S.i64(0), count, v + c, plane, bound, stands_out)
 
 
 def half_4x4(m, plane, odd, t):
@@ -271,31 +291,33 @@ def taps_of(u0, u1, u2, u5):
     return [scaled(square * POINT_B * POINT_B, u0), scaled(POINT_A * (square - POINT_B * POINT_B), u1 - u2), u5]
 
 
+@S.record
+class Tile:
+    """Where its rows x columns pixels go: from row_offset on, lines `line` elements apart and pixels `pitch`."""
+
+    row_offset: S.i32
+    line: S.i32
+    pitch: S.i32
+    rows: S.i32
+    columns: S.i32
+
+
 @S.prim_func(is_inline=False)
 def direct_vector(
     x: S.ptr(X, "global"),
-    line: S.i64,
-    pitch: S.i64,
+    patch: Patch,
     channels: S.i32,
-    y: S.i32,
-    column: S.i32,
-    in_h: S.i32,
-    in_w: S.i32,
     weights: S.ptr(ACC, "global"),
     point: S.i64,
     extras: extra_types,
     out: S.ptr(OUT, "global"),
-    row_offset: S.i32,
-    out_line: S.i32,
-    ldc: S.i32,
-    rows: S.i32,
-    columns: S.i32,
+    tile: Tile,
     n: S.i32,
     out_channels: S.i32,
 ):
-    """A vector of channels of a tile by direct sums, so that an infinity or NaN reaches the pixels that have it in
-    their windows and no others. The weights are what the transformed ones, `point` elements apart, were made of."""
-    origin = x + (S.i64(y) * line + S.i64(column) * pitch)
+    """A vector of channels of a tile by direct sums, so that what stands out reaches the pixels that have it in their
+    windows and no others. The weights are what the transformed ones, `point` elements apart, were made of."""
+    origin = origin_of(x, patch)
     pixels = S.alloc_buffer((16 * VL,), ACC)
     taps = S.alloc_buffer((9 * VL,), ACC)
     half = S.alloc_buffer((12 * VL,), ACC)
@@ -326,58 +348,20 @@ def direct_vector(
                 S.vstore(row_taps[k], taps.addr_of((3 * r + k) * VL))
         for r in range(6):
             for s in range(6):
-                if y + r >= 0 and y + r < in_h and column + s >= 0 and column + s < in_w:
-                    value = S.vbcast(S.cast(origin[S.i64(r) * line + S.i64(s) * pitch + c], ACC), lanes=VL)
+                if has_pixel(patch, r, s):
+                    value = S.vbcast(S.cast(origin[S.i64(r) * patch.line + S.i64(s) * patch.pitch + c], ACC), lanes=VL)
                     for i in range(S.max(r - 2, 0), S.min(r, 3) + 1):
                         for j in range(S.max(s - 2, 0), S.min(s, 3) + 1):
                             sum = pixels.addr_of((4 * i + j) * VL)
                             tap = S.vload(taps.addr_of((3 * (r - i) + s - j) * VL), lanes=VL)
                             S.vstore(multiply_add_vectors(S.vload(sum, lanes=VL), value, tap), sum)
-    finish_part(pixels, extras, out, row_offset, out_line, ldc, rows, columns, n, out_channels)
+    finish_part(pixels, extras, out, tile.row_offset, tile.line, tile.pitch, tile.rows, tile.columns, n, out_channels)
 
 
-def direct_4x4(
-    x,
-    line,
-    pitch,
-    channels,
-    y,
-    column,
-    in_h,
-    in_w,
-    weights,
-    point,
-    extras,
-    out,
-    row_offset,
-    out_line,
-    ldc,
-    rows,
-    columns,
-    n,
-    out_channels,
-):
-    """output_4x4() of a patch like input_4x4()'s that has infinities or NaN."""
+def direct_4x4(x, patch, channels, weights, point, extras, out, tile, n, out_channels):
+    """output_4x4() of a patch like input_4x4()'s in which something stands out."""
     for v in range(NV):
         if out_channels > v * VL:
             direct_vector(
-                x,
-                line,
-                pitch,
-                channels,
-                y,
-                column,
-                in_h,
-                in_w,
-                weights + v * VL,
-                point,
-                extras,
-                out,
-                row_offset,
-                out_line,
-                ldc,
-                rows,
-                columns,
-                n + v * VL,
-                out_channels - v * VL,
+                x, patch, channels, weights + v * VL, point, extras, out, tile, n + v * VL, out_channels - v * VL
             )

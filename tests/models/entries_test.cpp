@@ -101,7 +101,8 @@ TEST_F(Entries, ShapeVariantsShareNearlyAllBytes) {
   const auto report = built(both);
   EXPECT_THAT(report.entry_names, ElementsAre("large", "small"));
   ASSERT_GT(large_alone.constant_bytes, 1'000'000u);
-  EXPECT_LE(report.constant_bytes, large_alone.constant_bytes + large_alone.constant_bytes / 100);
+  // At 48 x 48 a layer is too small for Winograd's larger tiles, and its weights are others.
+  EXPECT_LE(report.constant_bytes, large_alone.constant_bytes + large_alone.constant_bytes / 20);
   both.strip = true;
   BuildOptions one = options(model, "x=1x16x64x64", "large.aipu.bin");
   one.strip = true;

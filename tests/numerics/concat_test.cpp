@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 
 #include "gbuilder/build.h"
@@ -155,6 +156,33 @@ TEST(Concat, OfRunsOfOneSample) {
   b.output(b.op("Mul", {shared, b.scalar(3.0f)}), "shared", DType::kF32, {1, 6, 8});
   check(b, "runs_of_one_sample", {{"x", random_tensor(random, {1, 6, 8})}, {"z", random_tensor(random, {1, 6, 8})}});
   EXPECT_EQ(copies_of("runs_of_one_sample"), 7U);  // three of `pair`, and four of `joined`
+}
+
+// The operand is made before anyone knows how long the result is: it cannot be made there.
+TEST(Concat, OfARunBeforeWhatDataDecide) {
+  std::mt19937 random(11);
+  OnnxBuilder b("class_token", 4);
+  const auto x = b.input("x", DType::kF32, {1, 8}), y = b.input("y", DType::kF32, {5, 8}),
+             keep = b.input("keep", DType::kF32, {5});
+  const auto token = b.op("Softmax", {x}, {{"axis", -1}});
+  const auto kept = b.op("Compress", {y, b.op("Cast", {keep}, {{"to", 9}})}, {{"axis", 0}});
+  const auto joined = b.op("Concat", {token, b.op("Softmax", {kept}, {{"axis", -1}})}, {{"axis", 0}});
+  b.output(b.op("Mul", {joined, b.scalar(2.0f)}), "z", DType::kF32, {"", 8});
+  const std::string path = temporary_path("class_token.onnx");
+  ASSERT_TRUE(b.save(path).ok());
+  const std::map<std::string, Tensor> inputs = {{"x", random_tensor(random, {1, 8})},
+                                                {"y", random_tensor(random, {5, 8})},
+                                                {"keep", Tensor{{5}, {0, 1, 1, 0, 1}}}};
+  Tensor expected{{4, 8}, {}};
+  const auto add = [&](const Tensor& rows, size_t row) {
+    double sum = 0;
+    for (size_t k = 0; k < 8; ++k) sum += std::exp(static_cast<double>(rows.data[8 * row + k]));
+    for (size_t k = 0; k < 8; ++k)
+      expected.data.push_back(static_cast<float>(2 * std::exp(static_cast<double>(rows.data[8 * row + k])) / sum));
+  };
+  add(inputs.at("x"), 0);
+  for (const size_t row : {1, 2, 4}) add(inputs.at("y"), row);
+  expect_on_targets(path, inputs, {{"z", expected}}, 1e-5, 1e-6);
 }
 
 }  // namespace
