@@ -57,7 +57,7 @@ Dim fitting_tiles(const Dim& elements, const Dim& row_elements, int height) {
 
 // Depths whose products are cut into parts (gemm_in_parts() of the template), and the greatest part.
 constexpr int64_t kDepthOfParts = 2560, kPartDepth = 1024;
-// PANELS_OF_A_PART of the template.
+// Whose sums wait between two parts.
 constexpr int64_t kPanelsOfPart = 24;
 // About as many of such a depth are kDeepElements: of no more the panels pass by only once as it is.
 constexpr int64_t kFewTiles = 4;
@@ -73,10 +73,6 @@ int64_t part_depth(const SetupContext& context, const GemmArguments& p, const Re
   const int64_t parts = (*depth + kPartDepth - 1) / kPartDepth;
   return ((*depth + parts - 1) / parts + kWhole - 1) / kWhole * kWhole;
 }
-
-}  // namespace
-
-namespace {
 
 KernelArguments common_arguments(SetupContext& context, const GemmArguments& p, const Epilogue& epilogue) {
   KernelArguments arguments;
@@ -95,7 +91,8 @@ KernelArguments common_arguments(SetupContext& context, const GemmArguments& p, 
 
 // `part` as part_depth() gives it, of the depth; `height` of the tallest tile.
 Status launch_in_parts(SetupContext& context, const RegisterTile& tile, int lanes, const GemmArguments& p,
-                       const Epilogue& epilogue, const dsl::TemplateParams& params, int64_t part, int64_t height) {
+                       const Epilogue& epilogue, dsl::TemplateParams params, int64_t part, int64_t height) {
+  params.set("PANELS_OF_A_PART", kPanelsOfPart);
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gemm.py", "gemm_in_parts", params));
   const int64_t panel_width = static_cast<int64_t>(tile.vectors) * lanes;
   const Dim tiles = graph::max(graph::ceildiv(p.rows, height), 1);

@@ -86,11 +86,14 @@ std::vector<Dim> of_axes(const std::vector<Axis>& axes, Dim Axis::*member) {
   return numbers;
 }
 
+// Reduced elements for each TEC that are worth its meeting the others.
+constexpr int64_t kRunElements = 98;
+
 // Into how many runs the elements of a result are cut (templates/reduce.py): of images whose channels lie side by side,
-// on CPUs with caches, from the size of image on that takes longer than two TECs take to meet.
+// on CPUs with caches, from the size of image on that two TECs share out.
 int64_t run_count(const tir::Target& target, const Kind& kind, const std::vector<Axis>& kept,
                   const std::vector<Axis>& reduced) {
-  constexpr int64_t kRuns = 8, kFewestPixels = 196, kFewestElements = 8192;
+  constexpr int64_t kRuns = 8, kFewestPixels = 2 * kRunElements, kFewestElements = 8192;
   if (target.cache_bytes() == 0 || kind.name == "log_sum_exp" || reduced.size() != 1) return 1;
   const auto pixels = reduced[0].extent.constant(), channels = kept.back().extent.constant();
   const bool is_large = pixels && channels && *pixels >= kFewestPixels && *pixels * *channels >= kFewestElements;
@@ -171,7 +174,8 @@ class ReducePlugin final : public OpPlugin {
     params.set("reduced_types",
                dsl::Captured{dsl::CapturedList(gone.size(), {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})});
     const int64_t runs = inner_reduced ? 1 : run_count(context.target(), kind, kept, gone);
-    params.set("SEGMENTS", runs).set("runs_types", pointer_types(runs > 1 ? 1 : 0, accumulator));
+    params.set("SEGMENTS", runs).set("RUN_ELEMENTS", kRunElements);
+    params.set("runs_types", pointer_types(runs > 1 ? 1 : 0, accumulator));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("reduce.py", "reduce", params));
 
     KernelArguments arguments;

@@ -586,9 +586,8 @@ def gemm(
 
 
 # Of a deep product the rows that stay in the second-level cache are few, and the panels would pass by for each few of
-# them. Parts of the depth make that more rows. Between two parts the sums of so many panels wait in memory, which does
-# not change them.
-PANELS_OF_A_PART = 24
+# them. Parts of the depth make that more rows. Between two parts the sums of PANELS_OF_A_PART panels, a parameter of
+# gemm_in_parts(), wait in memory, which does not change them.
 
 
 @S.record

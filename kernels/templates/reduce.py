@@ -5,8 +5,9 @@ neighbours). Parameters: X, ACC, OUT, VL, KIND (sum mean max min prod l1 l2 log_
 (sum max min prod), IDENTITY and LOWEST (of COMBINE and of max), SIGNED, ROOT (floating type of roots and logarithms),
 INNER ("reduced": the innermost input dimension is reduced and is walked with vectors, then summed across lanes; "kept":
 it is kept, a vector is VL neighbouring results), COLUMNS (how many such vectors are computed side by side), KEPT and
-REDUCED (numbers of dimensions, >= 1), kept_types, reduced_types, SEGMENTS, runs_types (a
-pointer to ACC if SEGMENTS > 1). `reduced_total` is the number of reduced elements.
+REDUCED (numbers of dimensions, >= 1), kept_types, reduced_types, SEGMENTS, RUN_ELEMENTS (reduced elements for each TEC
+where they are shared out), runs_types (a pointer to ACC if SEGMENTS > 1). `reduced_total` is the number of reduced
+elements.
 
 TECs take contiguous ranges of results. With SEGMENTS > 1 ("kept", one reduced dimension) the reduced elements are
 combined in so many runs, and then the runs, whatever the number of TECs. Where there are fewer rows of results than
@@ -187,10 +188,6 @@ def reduce_by_runs(x, out, runs, kept_dims, kept_strides, rows, inner, extent, s
                 else:
                     total = all_runs(1, x, base + j, lane_mask, stride, extent)[0]
                 S.vstore(S.cast(finished(total, reduced_total, None), OUT), out + (row * inner + j), mask=lane_mask)
-
-
-# Reduced elements for each TEC, where they are shared out.
-RUN_ELEMENTS = 98
 
 
 @S.prim_func

@@ -42,7 +42,7 @@ def better_lanes(values, best):
 
 
 def takes_over_lanes(values, best):
-    """takes_over() of vectors."""
+    """takes_over() of vectors, or of numbers in the type of X."""
     found = values > best if LARGEST else values < best
     if LAST:
         found = found | (values == best)

@@ -5,6 +5,8 @@ Parameters: X, VL, EXTENT (elements of a row). divide_by_norm: NORM (l1, l2, max
 FLOATING as in select.py, whose arg_extremum() this is; LABELED: places are looked up among `labels`.
 """
 
+from select import takes_over_lanes
+
 from aipu import script as S
 from sharing import own_share
 
@@ -50,20 +52,11 @@ def divide_by_norm(x: S.ptr(X, "global"), out: S.ptr(X, "global"), rows: S.i32):
                     q[r * EXTENT + k] = p[r * EXTENT + k] / size
 
 
-def takes_over(candidate, best):
-    """Of lanes or of numbers."""
-    found = candidate > best if LARGEST else candidate < best
-    if LAST:
-        found = found | (candidate == best)
-        return found | (candidate != candidate) if FLOATING else found
-    return found | ((candidate != candidate) & (best == best)) if FLOATING else found
-
-
 def place_of_row(p):
     best = p[0]
     at = S.i32(0)
     for k in S.unroll(1, EXTENT):
-        if takes_over(p[k], best):
+        if takes_over_lanes(p[k], best):
             best = p[k]
             at = S.i32(k)
     return at
@@ -80,7 +73,7 @@ def arg_extremum(x: S.ptr(X, "global"), labels: S.ptr("i64", "global"), out: S.p
             best = values[0]
             at = S.cast(0, f"i32x{VL}")
             for k in S.unroll(1, EXTENT):
-                found = takes_over(values[k], best)
+                found = takes_over_lanes(values[k], best)
                 best = S.vsel(values[k], best, found)
                 at = S.vsel(S.cast(k, f"i32x{VL}"), at, found)
             S.vstore(S.cast(at, "i64"), q)
