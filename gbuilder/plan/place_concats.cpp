@@ -45,6 +45,9 @@ class Placer {
           kept.push_back(launch);
         }
       }
+      const size_t moved = kept.size();
+      write_over(planned, &kept);
+      dropped += static_cast<int>(moved - kept.size());
       if (kept.size() == launches.size()) continue;
       launches = std::move(kept);
       planned.implementation.written_elsewhere.push_back(graph_.node(planned.group.anchor).outputs[0]);
@@ -118,6 +121,69 @@ class Placer {
     return true;
   }
 
+  // Of a Concat that puts parts of a Split back where they were, among others that were computed (the boxes of a
+  // detector): what was split is made in the result's memory, and those parts need not be copied.
+  void write_over(const PlannedGroup& concat, std::vector<kernels::Launch>* launches) {
+    const ValueId result = graph_.node(concat.group.anchor).outputs[0];
+    // Launches sent here may run before what is split is there.
+    if (placed_.contains(result)) return;
+    const auto split_in = [](const kernels::Launch& launch) {
+      const auto* copy = std::get_if<kernels::CopyLaunch>(&launch);
+      return copy != nullptr && copy->source.tensor.kind == Kind::kValue ? copy->source.tensor.value : ValueId();
+    };
+    for (const kernels::Launch& launch : *launches) {
+      const ValueId whole = split_in(launch);
+      if (!may_be_written_over(concat, whole)) continue;
+      const PlannedGroup& split = groups_[readers_[whole][0]];
+      size_t parts = 0, stay = 0;
+      for (const kernels::View& view : split.implementation.views) parts += view.input == whole ? 1 : 0;
+      for (const kernels::Launch& other : *launches) stay += split_in(other) == whole && stays(other) ? 1 : 0;
+      if (stay == 0 || stay != parts) continue;
+      launches->erase(
+          std::remove_if(launches->begin(), launches->end(),
+                         [&](const kernels::Launch& other) { return split_in(other) == whole && stays(other); }),
+          launches->end());
+      PlannedGroup& maker = groups_[makers_.at(whole)];
+      auto& taken = maker.implementation.in_place;
+      taken.erase(std::remove_if(taken.begin(), taken.end(), [&](const auto& pair) { return pair.first == whole; }),
+                  taken.end());
+      maker.implementation.views.push_back({whole, result, 0});
+      written_over_.insert({whole, result});
+      return;
+    }
+  }
+
+  // Whether the value is a tensor as large as the result that only a Split reads, all of it before the Concat runs.
+  bool may_be_written_over(const PlannedGroup& concat, ValueId whole) {
+    const ValueId result = graph_.node(concat.group.anchor).outputs[0];
+    if (!whole.valid() || graph_.is_graph_output(whole) || !(bytes_of(whole) == bytes_of(result)) ||
+        readers_[whole].size() != 1 || concats_.contains(whole))
+      return false;
+    // What a run's symbols are read from has to stay as it is.
+    const auto& symbols = graph_.symbols();
+    if (std::any_of(symbols.begin(), symbols.end(), [&](const auto& symbol) { return symbol.value == whole; }))
+      return false;
+    const PlannedGroup& split = groups_[readers_[whole][0]];
+    const auto maker = makers_.find(whole);
+    if (maker == makers_.end() || graph_.node(split.group.anchor).op != "Split" || split.group.nodes.size() != 1 ||
+        split.group.target != concat.group.target)
+      return false;
+    const PlannedGroup& own = groups_[maker->second];
+    const auto& views = own.implementation.views;
+    const bool is_view =
+        std::any_of(views.begin(), views.end(), [&](const auto& view) { return view.output == whole; });
+    // One that bodies write is named by no launch.
+    return !is_view && references(own, whole) > 0 && own.group.target == concat.group.target && always_computed(own) &&
+           always_computed(split);
+  }
+
+  // Whether the copy moves bytes to where they are in a tensor of the same size.
+  static bool stays(const kernels::Launch& launch) {
+    const auto& copy = std::get<kernels::CopyLaunch>(launch);
+    return copy.source.byte_offset == copy.destination.byte_offset &&
+           copy.source_stride_bytes == copy.destination_stride_bytes;
+  }
+
   // How many elements the rows of the copy's source are apart in the result; nullopt: it does not move rows.
   std::optional<Dim> stride_of_rows(const kernels::CopyLaunch& copy) const {
     const graph::TensorType& type = graph_.type(copy.source.tensor.value);
@@ -139,6 +205,9 @@ class Placer {
     const ValueId source = copy.source.tensor.value;
     const std::optional<Dim> stride = stride_of_rows(copy);
     if (!stride || graph_.is_graph_output(source)) return false;
+    // Nobody tells the launches that make what it is written over that rows are further apart.
+    const auto is_source = [&](const auto& pair) { return pair.second == source; };
+    if (std::any_of(written_over_.begin(), written_over_.end(), is_source)) return false;
     const auto found = concats_.find(source);
     if (found == concats_.end()) return false;
     PlannedGroup& own = groups_[found->second];
@@ -306,6 +375,7 @@ class Placer {
       if (!same_rows || first->source.tensor.kind != Kind::kValue || first->destination.byte_offset != Dim(0))
         return false;
       const kernels::CopyLaunch skipped = *first;
+      if (written_over_.contains(skipped.source.tensor.value)) return false;
       copy->source = skipped.source;
       copy->source_stride_bytes = skipped.source_stride_bytes;
       before.views.push_back({source, skipped.source.tensor.value, skipped.source.byte_offset});
@@ -328,6 +398,7 @@ class Placer {
   std::map<ValueId, size_t> makers_;                      // the group that the value is an output of
   std::map<ValueId, size_t> concats_;                     // of results, those that are always computed
   std::map<ValueId, std::vector<Place>> placed_;          // launches of other groups that write a Concat's result
+  std::map<ValueId, ValueId> written_over_;  // what a Split takes apart -> the Concat's result that takes its place
 };
 
 }  // namespace
