@@ -170,6 +170,36 @@ TEST(Concat, OfPartsThatDoNotStay) {
                      make);
 }
 
+// Operands that are runs of the result's samples, of any number of these, are made there by kernels that walk samples
+// any distance apart: through Reshapes, and with a Split's parts that stay. Not where an operand is copied, is an input,
+// or has other readers.
+TEST(Concat, OfRunsOfManySamples) {
+  std::mt19937 random(14);
+  const auto make = [](OnnxBuilder& b, const auto& show) {
+    const auto x = b.input("x", DType::kF32, {"n", 270, 2, 44}), z = b.input("z", DType::kF32, {"n", 8, 44});
+    std::vector<std::string> heads;
+    for (const char* const function : {"Tanh", "Exp"}) {
+      const auto turned = b.op("Transpose", {b.op(function, {x})}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+      show(turned);
+      const auto parts = b.node("Split", {turned, b.ints({2, 3, 39})}, {{"axis", 3}}, 3);
+      const auto doubled = b.op("Add", {parts[0], parts[0]}), squared = b.op("Mul", {parts[1], parts[1]});
+      const auto joined = b.op("Concat", {doubled, squared, parts[2]}, {{"axis", 3}});
+      heads.push_back(b.op("Reshape", {joined, b.ints({-1, 540, 44})}));
+    }
+    const auto shared = b.op("Transpose", {x}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+    heads.push_back(b.op("Reshape", {shared, b.ints({-1, 540, 44})}));
+    heads.push_back(z);
+    b.output(b.op("Neg", {shared}), "shared", DType::kF32, {"n", 2, 270, 44});
+    b.output(b.op("Concat", heads, {{"axis", 1}}), "y", DType::kF32, {"n", 1628, 44});
+  };
+  for (const int64_t n : {5, 1, 0}) {
+    const auto tensor = [&](std::vector<int64_t> shape) { return random_tensor(random, std::move(shape)); };
+    check_beside_shown("runs_of_samples", {{"x", tensor({n, 270, 2, 44})}, {"z", tensor({n, 8, 44})}}, make);
+  }
+  EXPECT_EQ(copies_of("runs_of_samples"), 2U);        // of `shared` and z
+  EXPECT_EQ(copies_of("runs_of_samples_shown"), 6U);  // of all operands, and of two parts
+}
+
 // A block as in DenseNet: every layer's input continues the one before.
 TEST(Concat, DenseBlock) {
   std::mt19937 random(7);
