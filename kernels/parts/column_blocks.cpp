@@ -5,7 +5,6 @@
 namespace aipu::kernels {
 
 using graph::Graph;
-using graph::Node;
 using graph::NodeId;
 using graph::ValueId;
 

@@ -41,7 +41,7 @@ struct StridedMap {
   bool keeps_samples = false;
 };
 
-// Of the launch made last: that operands which have the map's first dimension as their first axis, alone, may have their
+// Of the launch made last: operands which have the map's first dimension as their first axis, alone, may have their
 // samples further apart. `pointers` and `strides` are the kernel's parameters for the inputs and then the output.
 void declare_strided_samples(SetupContext& context, const StridedMap& map, const std::vector<std::string>& pointers,
                              const std::vector<std::string>& strides);

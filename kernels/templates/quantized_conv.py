@@ -119,7 +119,7 @@ def quantized_conv(
     ldc: S.i32,
     samples: sample_types,
 ):
-    """Pixels of the result are `ldc` elements apart, and samples of one line of pixels `samples[0]` where there is one."""
+    """Pixels of the result are `ldc` elements apart, and samples of one line each `samples[0]` where there is one."""
     depth, height, width = geometry.depth, geometry.height, geometry.width
     channels = geometry.channels
     panels = S.ceildiv(groups.result, NV * VL)
