@@ -83,7 +83,7 @@ std::vector<int64_t> start_of_channels(const Graph& graph, const Node& node, con
   const int64_t depth = p.taps * p.group_in;
   std::vector<int64_t> start;
   for (int64_t out = 0; out < p.groups * p.group_out; ++out) {
-    int64_t value = of_channel<int64_t>(biases, out, 0);
+    int64_t value = of_channel<int64_t>(biases, p.first_out + out, 0);
     for (int64_t k = 0; k < depth; ++k) value -= zero * weights.elements[static_cast<size_t>(out * depth + k)];
     start.push_back(value);
   }
@@ -108,7 +108,7 @@ graph::ConstantPtr scale_values(const graph::Constant& scale, const Problem& p, 
   std::vector<float> values(static_cast<size_t>(p.groups * padded), 0.0f);
   for (int64_t out = 0; out < p.groups * p.group_out; ++out) {
     values[static_cast<size_t>(out / p.group_out * padded + out % p.group_out)] =
-        static_cast<float>(of_channel<double>(scales, out, 1));
+        static_cast<float>(of_channel<double>(scales, p.first_out + out, 1));
   }
   return graph::Constant::of<float>(DType::kF32, {static_cast<int64_t>(values.size())}, values);
 }

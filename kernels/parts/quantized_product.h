@@ -21,6 +21,7 @@ struct Problem {
   // of w, in elements; the group's stride is group_out * out_stride
   int64_t out_stride = 0, in_stride = 0, tap_stride = 0;
   int64_t x_zero = 0;
+  int64_t first_out = 0;  // of the node's columns, where the problem is a block of them
 };
 
 // An error if weights, zero points, scale or bias are not constant.

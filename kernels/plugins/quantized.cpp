@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "kernels/parts/axis_view.h"
+#include "kernels/parts/column_blocks.h"
 #include "kernels/parts/depthwise.h"
 #include "kernels/parts/depthwise_bytes.h"
 #include "kernels/parts/fusion.h"
@@ -26,7 +27,15 @@ namespace {
 using graph::Dim;
 using graph::Graph;
 using graph::Node;
+using graph::ValueId;
 using namespace quantized;
+
+// The columns of one block, of a convolution without groups.
+Weights columns_of(const Weights& weights, const Problem& block) {
+  const auto column = static_cast<ptrdiff_t>(block.taps * block.group_in);
+  const auto first = weights.elements.begin() + static_cast<ptrdiff_t>(block.first_out) * column;
+  return {{first, first + static_cast<ptrdiff_t>(block.group_out) * column}, weights.fit_int8};
+}
 
 // How a kernel row is walked: `taps` runs of `steps` words.
 struct Runs {
@@ -115,13 +124,16 @@ class QuantizedPlugin final : public OpPlugin {
  public:
   std::string_view name() const override { return "quantized"; }
 
-  graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&) const override {
+  graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget& target) const override {
     const Node& node = graph.node(anchor);
     if (node.op != "aipu::QuantizedConv" && node.op != "aipu::QuantizedMatMul") return std::nullopt;
     AIPU_RETURN_IF_ERROR(read_problem(graph, node).status());
     if (operand(node, kScale).valid() && graph.type(operand(node, kScale)).dtype != DType::kF32)
       return unsupported("a scale that is not float32");
-    return claim_with_epilogue(graph, anchor);
+    graph::Claim claim = claim_with_epilogue(graph, anchor);
+    const auto known = tir::find_target(target.name);
+    if (known.ok() && known->codegen == "native_c") add_column_blocks(graph, &claim);
+    return claim;
   }
 
   Status setup(SetupContext& context) const override {
@@ -135,6 +147,36 @@ class QuantizedPlugin final : public OpPlugin {
   }
 
  private:
+  // What a claim takes along if its result is taken apart: of pixels that are independent of each other, and where the
+  // neighbours do not ask which column it is. Blocks must not be so narrow that panels are mostly empty.
+  static void add_column_blocks(const Graph& graph, graph::Claim* claim) {
+    const Node& anchor = graph.node(claim->anchor);
+    const auto problem = read_problem(graph, anchor);
+    const auto blocks = column_blocks(graph, graph.node(claim->nodes.back()).outputs[0]);
+    if (!blocks || anchor.op != "aipu::QuantizedConv" || problem->groups != 1 || !is_pointwise(problem->geometry))
+      return;
+    std::set<ValueId> inside;
+    for (const graph::NodeId id : claim->nodes) {
+      const Node& node = graph.node(id);
+      for (const ValueId input : node.inputs) {
+        const bool is_operand = id != claim->anchor && input.valid() && !inside.contains(input);
+        if (is_operand && !(graph::element_count(graph.type(input).shape) == Dim(1))) return;
+      }
+      inside.insert(node.outputs[0]);
+    }
+    constexpr int64_t kPanel = 32;
+    const int64_t apart = blocks->count * rounded_up(blocks->columns, kPanel),
+                  together = rounded_up(blocks->count * blocks->columns, kPanel);
+    if (4 * apart > 5 * together) return;
+    claim->nodes.insert(claim->nodes.end(), {blocks->reshape, blocks->transpose});
+  }
+
+  static bool is_pointwise(const SpatialGeometry& geometry) {
+    return !has_padding(geometry) &&
+           std::all_of(geometry.axes.begin(), geometry.axes.end(),
+                       [](const SpatialAxis& axis) { return axis.kernel == 1 && axis.stride == 1; });
+  }
+
   // Of the lines that tiles are cut from: all pixels where they are one line.
   static RowCount row_count_of_lines(const Graph& graph, const Node& node, const Problem& p) {
     const Dim lines = p.geometry.batch * p.geometry.axes[0].out * p.geometry.axes[1].out;
@@ -158,6 +200,9 @@ class QuantizedPlugin final : public OpPlugin {
       AIPU_ASSIGN_OR_RETURN(const bool staged, setup_staged(context, weights, p));
       if (staged) return {};
     }
+    const std::optional<double> magnitude = magnitude_of(graph, node, weights, p);
+    const auto blocks = column_blocks_of(graph, context.group().nodes);
+    if (blocks) p.group_out = blocks->columns;
     const int vectors = p.group_out <= lanes || (target.vector_bits < 256 && !by_element) ? 1 : 2;
     const int64_t panel_width = static_cast<int64_t>(vectors) * lanes,
                   panels = (p.group_out + panel_width - 1) / panel_width;
@@ -175,7 +220,13 @@ class QuantizedPlugin final : public OpPlugin {
           copy_image(context, x_dtype, read_type, p.x_zero, pads_in_copy || p.group_in % depth != 0, &p.geometry, &x));
     }
     // Not before: a copy goes by lines.
+    const Dim batch = p.geometry.batch;
+    const Dim pixels = p.geometry.axes[0].out * p.geometry.axes[1].out * p.geometry.axes[2].out;
     flatten_pixels(&p.geometry);
+    if (blocks) {  // other blocks are between those of two samples
+      p.geometry.batch = batch;
+      p.geometry.axes[2].in = p.geometry.axes[2].out = pixels;
+    }
     const bool edges = has_padding(p.geometry);
     const int64_t kernel_w = p.geometry.axes[2].kernel;
     Runs runs{kernel_w, (p.group_in + depth - 1) / depth, p.group_in};
@@ -199,31 +250,44 @@ class QuantizedPlugin final : public OpPlugin {
     const graph::Constant* scale = graph.constant(operand(node, kScale));
     const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
     params.set("ACC", accumulator).set("scale_types", pointer_types(scale != nullptr ? 1 : 0, DType::kF32));
-    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue,
-                          bind_packed_epilogue(context, node.outputs[0], accumulator, arithmetic_of(graph, node),
-                                               magnitude_of(graph, node, weights, p), &params));
+    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_packed_epilogue(context, node.outputs[0], accumulator,
+                                                                  arithmetic_of(graph, node), magnitude, &params));
+    params.set("sample_types", scalar_types(blocks ? 1 : 0));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.narrow_kernel("quantized_conv.py", "quantized_conv", params));
 
-    const TensorRef packed = context.add_constant(quad ? pack<int8_t>(packed_type, weights, p, runs, panel_width)
-                                                       : pack<int16_t>(packed_type, weights, p, runs, panel_width));
-    KernelArguments arguments;
-    arguments.pointer("x", x)
-        .pointer("weights", packed)
-        .pointer("start", context.add_constant(start_values(graph, node, weights, p, zero, panel_width)));
-    if (scale != nullptr) arguments.pointer("scale[0]", context.add_constant(scale_values(*scale, p, panel_width)));
-    const Dim segment = graph::max(graph::min(p.geometry.axes[2].out, longest_segment(highest)), 1);
-    arguments.pointer("out", context.value(epilogue.result))
-        .list("extras", epilogue.extra_arguments)
-        .scalars({{"taps", runs.taps}, {"steps", runs.steps}, {"edge_steps", p.group_in / depth}})
-        .scalar("segment", segment);
-    bind_geometry(p.geometry, &arguments);
-    bind_groups(p.groups, p.group_in, p.group_out, &arguments);
-    arguments.scalar("ldc", p.groups * p.group_out);
-    const Dim rows = p.geometry.batch * p.geometry.axes[0].out * p.geometry.axes[1].out;
-    AIPU_RETURN_IF_ERROR(
-        context.launch(std::move(kernel), arguments,
-                       graph::max(rows * graph::ceildiv(p.geometry.axes[2].out, segment) * Dim(p.groups * panels), 1)));
-    return declare_strided_output(context, epilogue);
+    // What a Reshape and a Transpose make of the epilogue's result, or that itself.
+    const ValueId result = stored_value(context);
+    const Dim ldc = p.groups * p.group_out;
+    for (int64_t block = 0; block < (blocks ? blocks->count : 1); ++block) {
+      p.first_out = block * p.group_out;
+      const Weights part = blocks ? columns_of(weights, p) : Weights();
+      const Weights& columns = blocks ? part : weights;
+      const TensorRef packed = context.add_constant(quad ? pack<int8_t>(packed_type, columns, p, runs, panel_width)
+                                                         : pack<int16_t>(packed_type, columns, p, runs, panel_width));
+      KernelArguments arguments;
+      arguments.pointer("x", x)
+          .pointer("weights", packed)
+          .pointer("start", context.add_constant(start_values(graph, node, columns, p, zero, panel_width)));
+      if (scale != nullptr) arguments.pointer("scale[0]", context.add_constant(scale_values(*scale, p, panel_width)));
+      const Dim segment = graph::max(graph::min(p.geometry.axes[2].out, longest_segment(highest)), 1);
+      const auto element = static_cast<int64_t>(dtype_bytes(graph.type(result).dtype));
+      arguments.pointer("out", context.value(result), block * element * pixels * ldc)
+          .list("extras", epilogue.extra_arguments)
+          .scalars({{"taps", runs.taps}, {"steps", runs.steps}, {"edge_steps", p.group_in / depth}})
+          .scalar("segment", segment);
+      bind_geometry(p.geometry, &arguments);
+      bind_groups(p.groups, p.group_in, p.group_out, &arguments);
+      arguments.scalar("ldc", ldc);
+      if (blocks) arguments.scalar("samples[0]", blocks->count * pixels * ldc);
+      const Dim rows = p.geometry.batch * p.geometry.axes[0].out * p.geometry.axes[1].out;
+      const Dim units = rows * graph::ceildiv(p.geometry.axes[2].out, segment) * Dim(p.groups * panels);
+      AIPU_RETURN_IF_ERROR(context.launch(kernel, arguments, graph::max(units, 1)));
+      if (blocks) {
+        context.implementation.strided_samples.push_back(
+            {result, context.implementation.launches.size() - 1, "out", "samples[0]"});
+      }
+    }
+    return result == epilogue.result ? declare_strided_output(context, epilogue) : Status();
   }
 
   // Through the local memory of TECs; false: no tiling fits.

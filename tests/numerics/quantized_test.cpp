@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <tuple>
 
+#include "gbuilder/build.h"
 #include "tests/numerics/integers.h"
 
 namespace aipu::test {
@@ -336,6 +339,66 @@ TEST(Quantized, ClippedConv) {
     }
     check_road(b, "clipped" + std::to_string(seed), {{"x", as_tensor(x)}}, expected, seed == 1);
     if (testing::Test::HasFailure()) return;
+  }
+}
+
+// A detector's head: the columns of a product are taken apart and put in front of the pixels. Each block is computed
+// where it belongs, of any number of samples, with the bias and the scales of its own channels.
+TEST(Quantized, ColumnsTakenApart) {
+  std::mt19937 random(3);
+  constexpr int64_t kSamples = 2, kBlocks = 3, kColumns = 30, kHeight = 5, kWidth = 9, kDepth = 10;
+  Integers x = random_integers(random, {kSamples, kDepth, kHeight, kWidth}, DType::kU8, false);
+  Integers w = random_integers(random, {kBlocks * kColumns, kDepth, 1, 1}, DType::kI8, false);
+  x.scales = {0.02f};
+  x.zeros = {9};
+  w.scales.assign(static_cast<size_t>(kBlocks * kColumns), 0);
+  w.zeros.assign(w.scales.size(), 0);
+  std::vector<int64_t> bias;
+  std::vector<float> factors;
+  for (float& scale : w.scales) {
+    scale = random_scale(random);
+    factors.push_back(x.scales[0] * scale);
+    bias.push_back(pick(random, -5000, 5000));
+  }
+  const Window window{{1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, 1};
+  const Integers sums = convolve(x, w, window);
+  std::vector<float> gains(w.scales.size());
+  for (float& gain : gains) gain = 1 + random_scale(random);
+  // Neighbours that ask which column it is stay outside of it.
+  for (const bool has_gains : {false, true}) {
+    OnnxBuilder b("head", 3);
+    const std::string image = integer_input(b, "x", x, {"n", kDepth, kHeight, kWidth});
+    const std::string input = b.op("DequantizeLinear", {image, scales_of(b, x), zeros_of(b, x)});
+    const std::string weights =
+        b.op("DequantizeLinear", {constant_of(b, w), scales_of(b, w), zeros_of(b, w)}, {{"axis", 0}});
+    const std::string added = b.op("DequantizeLinear",
+                                   {b.initializer(data_of(bias, DType::kI32, {kBlocks * kColumns})),
+                                    b.initializer(TensorData::f32({kBlocks * kColumns}, factors))},
+                                   {{"axis", 0}});
+    std::string head = b.relu(b.op("Conv", {input, weights, added}, window.attributes()));
+    if (has_gains) head = b.op("Mul", {head, b.initializer(TensorData::f32({1, kBlocks * kColumns, 1, 1}, gains))});
+    const std::string apart = b.op("Reshape", {head, b.ints({-1, kBlocks, kColumns, kHeight, kWidth})});
+    const std::string turned = b.op("Transpose", {apart}, {{"perm", std::vector<int64_t>{0, 1, 3, 4, 2}}});
+    b.output(turned, "y", DType::kF32, {"n", kBlocks, kHeight, kWidth, kColumns});
+    Tensor expected{{kSamples, kBlocks, kHeight, kWidth, kColumns}, {}};
+    for (int64_t k = 0; k < count_of(expected.shape); ++k) {
+      const int64_t n = k / (kBlocks * kHeight * kWidth * kColumns), pixel = k / kColumns % (kHeight * kWidth);
+      const auto channel = static_cast<size_t>(k / (kColumns * kHeight * kWidth) % kBlocks * kColumns + k % kColumns);
+      const size_t at = (static_cast<size_t>(n * kBlocks * kColumns) + channel) * kHeight * kWidth;
+      const int64_t sum = sums.elements[at + static_cast<size_t>(pixel)] + bias[channel];
+      const float value = std::max(static_cast<float>(sum) * factors[channel], 0.0f);
+      expected.data.push_back(has_gains ? value * gains[channel] : value);
+    }
+    check_road(b, "head", {{"x", as_tensor(x)}}, expected, !has_gains);
+    gbuilder::BuildOptions build;
+    build.model = temporary_path("head.onnx");
+    build.output = temporary_path("head.aipu.bin");
+    build.dump_ir = temporary_path(has_gains ? "head_with_gains" : "head");
+    build.target = "host-avx512-vnni";
+    ASSERT_TRUE(gbuilder::build_model(build).ok());
+    std::ifstream groups(build.dump_ir + "/groups.txt");
+    const std::string text{std::istreambuf_iterator<char>(groups), {}};
+    EXPECT_EQ(text.find("aipu::QuantizedConv* Relu Reshape Transpose") != std::string::npos, !has_gains) << text;
   }
 }
 
