@@ -34,8 +34,10 @@ class FmodFunction {
     b_ = let("b", without_sign(same_bits(word_, y_)));
     by_quotient();
     by_parts();
-    tir::PrimFunc function{str_cat("fmod_", dtype_name(dtype_)), {x_->as<tir::VarRef>()->var, y_->as<tir::VarRef>()->var},
-                           Type::scalar(dtype_), nullptr};
+    tir::PrimFunc function{str_cat("fmod_", dtype_name(dtype_)),
+                           {x_->as<tir::VarRef>()->var, y_->as<tir::VarRef>()->var},
+                           Type::scalar(dtype_),
+                           nullptr};
     function.body = tir::block(std::move(body_));
     return std::make_shared<const tir::PrimFunc>(std::move(function));
   }
@@ -78,10 +80,10 @@ class FmodFunction {
     const Expr rest = tir::var_ref(rest_var), left = tir::var_ref(left_var);
     const auto shifted = [&](const Expr& by) { return op(BinaryOp::kMod, op(BinaryOp::kShl, rest, by), n); };
     const int64_t step = (wide_ ? 64 : 32) - mantissa_bits_ - 1;
-    body_.push_back(tir::make_stmt(tir::While{
-        with(BinaryOp::kGt, left, step),
-        tir::block({tir::make_stmt(tir::Assign{rest_var, shifted(tir::int_imm(step, word_))}),
-                    tir::make_stmt(tir::Assign{left_var, with(BinaryOp::kSub, left, step)})})}));
+    body_.push_back(tir::make_stmt(
+        tir::While{with(BinaryOp::kGt, left, step),
+                   tir::block({tir::make_stmt(tir::Assign{rest_var, shifted(tir::int_imm(step, word_))}),
+                               tir::make_stmt(tir::Assign{left_var, with(BinaryOp::kSub, left, step)})})}));
     const Expr last = tir::cast(Type::scalar(wide_ ? DType::kI64 : DType::kI32), shifted(left));
     leave(with_sign(op(BinaryOp::kMul, tir::cast(Type::scalar(dtype_), last), same_bits(dtype_, last_place(f)))));
   }
@@ -106,9 +108,7 @@ class FmodFunction {
         tir::make_stmt(tir::If{std::move(condition), tir::make_stmt(tir::Return{std::move(value)}), nullptr}));
   }
 
-  static Expr without_sign(const Expr& bits) {
-    return with(BinaryOp::kShr, with(BinaryOp::kShl, bits, 1), 1);
-  }
+  static Expr without_sign(const Expr& bits) { return with(BinaryOp::kShr, with(BinaryOp::kShl, bits, 1), 1); }
   // From that of subnormal numbers, which the smallest normal ones share.
   Expr exponent(const Expr& a) const {
     return with(BinaryOp::kSub, with(BinaryOp::kMax, with(BinaryOp::kShr, a, mantissa_bits_), 1), 1);
