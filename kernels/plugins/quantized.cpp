@@ -222,11 +222,13 @@ bool multiplies_with_signed(tir::DotProducts products, DType type) {
   return false;
 }
 
-// Rows of the highest register tile: accumulators, weights and the broadcast words fit the registers.
-int64_t highest_tile(const tir::Target& target) {
+// Rows of the highest register tile: accumulators, weights and the broadcast words fit the registers. Tiles of one
+// vector are twice as high, for what a tile costs beside its products and its epilogue.
+int64_t highest_tile(const tir::Target& target, int vectors) {
   const bool many_registers = target.vector_registers >= 32;
   // Narrow registers: two for an accumulator, or tiles of two vectors (products by element).
   if (target.vector_bits < 256) return many_registers ? 10 : 4;
+  if (many_registers && vectors == 1) return 28;
   return many_registers ? 14 : 6;
 }
 
@@ -405,7 +407,7 @@ class QuantizedPlugin final : public OpPlugin {
         .set("BY_ELEMENT", by_element)
         .set("VL", lanes)
         .set("NV", vectors);
-    const int64_t highest = highest_tile(target);
+    const int64_t highest = highest_tile(target, vectors);
     params.set("HEIGHTS", heights_of_segments(highest, row_count_of_lines(graph, node, p))).set("EDGES", edges);
     params.set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 64 : 0));
     const graph::Constant* scale = graph.constant(operand(node, kScale));
