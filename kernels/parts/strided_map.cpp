@@ -86,6 +86,21 @@ int lanes_for(const tir::Target& target, int bits, const Dim& row) {
   return lanes;
 }
 
+// How many elements in front of its own place a contiguous operand is fetched, of which a vector is a line of the cache:
+// what is larger than a part of the second-level cache comes from further away, and the next page, which the CPU does not
+// fetch by itself, is wanted soon. The quantisation of YOLO's image takes 0.7 of its time.
+int64_t fetched_ahead(const tir::Target& target, int lanes, const StridedMap& map, const MapOperand& operand) {
+  constexpr int64_t kLineBytes = 64, kAheadBytes = 4096, kLeastBytes = 1 << 20;
+  const auto element = static_cast<int64_t>(dtype_bytes(storage_dtype(operand.dtype)));
+  if (target.codegen != "native_c" || !is_one(operand.strides.back()) || lanes * element < kLineBytes) return 0;
+  Dim elements = 1;
+  for (size_t i = 0; i < map.dims.size(); ++i) {
+    if (!is_zero(operand.strides[i])) elements = elements * map.dims[i];
+  }
+  const Dim of_one = elements.substitute([](const std::string&) { return std::optional<Dim>(1); });
+  return of_one.constant_or(0) * element >= kLeastBytes ? kAheadBytes / element : 0;
+}
+
 // Where elements of an operand are along the innermost dimension, one after the other; empty: its stride tells.
 using Places = std::vector<int32_t>;
 
@@ -326,6 +341,9 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
   const int lanes = lanes_for(context.target(), widest_bits, map.dims.empty() ? Dim(1) : map.dims.back());
   const MapStaging staging = staging_of(context, map, lanes);
   dsl::TemplateParams params;
+  std::vector<int64_t> ahead;
+  for (const MapOperand& input : map.inputs) ahead.push_back(fetched_ahead(context.target(), lanes, map, input));
+  params.set("ahead", ahead);
   params.set("number_types", dsl::Captured{std::move(number_types)})
       .set("N_NUMBERS", static_cast<int64_t>(map.numbers.size()))
       .set("in_types", dsl::Captured{std::move(in_types)})
