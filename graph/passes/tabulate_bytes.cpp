@@ -120,8 +120,8 @@ class Tabulator {
         const NodeId producer = graph_.value(value).producer;
         return producer.valid() ? static_cast<ptrdiff_t>(places_.at(producer)) : -1;
       };
-      const auto latest = std::max_element(bytes.begin(), bytes.end(),
-                                           [&](ValueId a, ValueId b) { return place(a) < place(b); });
+      const auto latest =
+          std::max_element(bytes.begin(), bytes.end(), [&](ValueId a, ValueId b) { return place(a) < place(b); });
       next = graph_.value(*latest).producer;
       bytes.erase(latest);
     }
@@ -131,8 +131,8 @@ class Tabulator {
   // Two roundings to bytes take as long as a look into a table, and so does any function that is not just a few
   // instructions.
   bool pays(const Function& function) const {
-    static const std::set<std::string_view> cheap = {"DequantizeLinear", "Add", "Sub", "Mul", "Neg",  "Abs",
-                                                     "Relu",             "Max", "Min", "Clip", "Identity"};
+    static const std::set<std::string_view> cheap = {
+        "DequantizeLinear", "Add", "Sub", "Mul", "Neg", "Abs", "Relu", "Max", "Min", "Clip", "Identity"};
     const auto roundings = std::count_if(function.nodes.begin(), function.nodes.end(),
                                          [&](NodeId id) { return node(id).op == "QuantizeLinear"; });
     return roundings > 1 || std::any_of(function.nodes.begin(), function.nodes.end(), [&](NodeId id) {
@@ -157,13 +157,14 @@ class Tabulator {
           continue;
         }
         const auto found = known.find(input);
-        inputs.push_back(alone.add_constant(
-            found != known.end() ? found->second : reshape_constant(graph_.value(input).constant, {})));
+        inputs.push_back(alone.add_constant(found != known.end() ? found->second
+                                                                 : reshape_constant(graph_.value(input).constant, {})));
       }
       const auto only = alone.add_node(node(id).op, node(id).attributes, inputs, {"y"}, node(id).origins);
       if (!only.ok()) return nullptr;
       const auto results = evaluator_.evaluate(alone, *only);
-      if (!results.ok() || results->size() != 1 || (*results)[0]->shape() != std::vector<int64_t>{kBytes}) return nullptr;
+      if (!results.ok() || results->size() != 1 || (*results)[0]->shape() != std::vector<int64_t>{kBytes})
+        return nullptr;
       known[node(id).outputs[0]] = (*results)[0];
     }
     return known[node(nodes.back()).outputs[0]];

@@ -67,9 +67,7 @@ std::string swish(OnnxBuilder& b, Writer& w, const std::string& x, DType dtype) 
   const std::string gate = w.round(b.op("Sigmoid", {x}), moved(kInner, dtype, 0));
   return b.op("Mul", {x, gate});
 }
-double swish(const Rounded& r, double x) {
-  return x * r(1 / (1 + std::exp(-x)), moved(kInner, r.dtype, 0));
-}
+double swish(const Rounded& r, double x) { return x * r(1 / (1 + std::exp(-x)), moved(kInner, r.dtype, 0)); }
 std::string gelu(OnnxBuilder& b, Writer& w, const std::string& x, DType dtype) {
   const std::string error = w.round(b.op("Erf", {b.op("Div", {x, w.number(1.4142135f)})}), moved(kInner, dtype, 128));
   const std::string sum = w.round(b.op("Add", {error, w.number(1)}), moved(kSecond, dtype, 3));
@@ -138,7 +136,8 @@ TEST(ByteFunctions, InTheStoreOfAProduct) {
       b.set_opset(20);
       Writer w(b, dtype), of_weights(b, DType::kI8);
       const int64_t channels = 52, outputs = is_depthwise ? channels : 109;
-      TensorData kernel{DType::kI8, {outputs, is_depthwise ? 1 : channels, is_depthwise ? 3 : 1, is_depthwise ? 3 : 1}, {}};
+      TensorData kernel{
+          DType::kI8, {outputs, is_depthwise ? 1 : channels, is_depthwise ? 3 : 1, is_depthwise ? 3 : 1}, {}};
       int64_t count = 1;
       for (const int64_t extent : kernel.shape) count *= extent;
       for (int64_t k = 0; k < count; ++k) kernel.bytes.push_back(static_cast<std::byte>(random() & 0xff));
