@@ -7,6 +7,7 @@
 //   QLinearConv, QLinearMatMul, ConvInteger, MatMulInteger  =>  aipu::Quantized(Conv|MatMul), QuantizeLinear
 //   ConvInteger, MatMulInteger, x_zero computed             =>  aipu::Quantized(Conv|MatMul), + x_zero * -sums(w)
 //   the same, w - w_zero in nine bits                       =>  aipu::Quantized(Conv|MatMul), + sums of x * rest
+//   ConvTranspose, kernel = stride                          =>  Conv of all phases ─ DepthToSpace
 //   com.microsoft::QLinearMul, QLinearSigmoid, QGemm, ...   =>  DequantizeLinear, Mul | Sigmoid | ..., QuantizeLinear
 //   com.microsoft::QLinearAdd                               =>  DequantizeLinear, DequantizeLinear, Add, QuantizeLinear
 //   x ─ DequantizeLinear ─ MaxPool | Reshape | ... ─ y      =>  x ─ MaxPool | Reshape | ... ─ DequantizeLinear ─ y
@@ -584,10 +585,11 @@ class IntegerArithmetic {
   // computes them.
   Result<bool> raise_quantize(NodeId id) {
     const ValueId x = input(id, 0);
+    if (const auto rounded = dequantized_8bit(x)) return raise_second_rounding(id, *rounded);
     const NodeId mover = graph_.value(x).producer;
     if (!mover.valid() || !only_quantized_as_by(id, x)) return false;
     static const std::set<std::string, std::less<>> movers = {"Concat",    "Reshape",   "Flatten", "Squeeze",
-                                                              "Unsqueeze", "Transpose", "MaxPool"};
+                                                              "Unsqueeze", "Transpose", "MaxPool", "DepthToSpace"};
     const bool is_mover = movers.contains(node(mover).op) && data_operands(node(mover)) > 0;
     if (!is_mover && !repeats_elements(node(mover))) return false;
     const size_t count = is_mover ? data_operands(node(mover)) : 1;
@@ -632,6 +634,25 @@ class IntegerArithmetic {
     for (size_t i = 0; i < from.size(); ++i) {
       if (to[i].constant_or(0) < from[i].constant_or(0)) return false;
     }
+    return true;
+  }
+
+  // One that rounds again what has been rounded, in front of DepthToSpace, where the first rounding is.
+  Result<bool> raise_second_rounding(NodeId id, const Dequantized& rounded) {
+    const NodeId mover = producer_with_op(graph_, rounded.x, "DepthToSpace");
+    if (!mover.valid() || !rounded.per_tensor() || !used_once(graph_, rounded.x) || !used_once(graph_, input(id, 0)))
+      return false;
+    const NodeId between = graph_.value(input(id, 0)).producer;
+    const Attributes attributes = node(mover).attributes;
+    AIPU_ASSIGN_OR_RETURN(const ValueId number,
+                          dequantize({input(mover, 0), {}, 0, rounded.zero}, rounded.scales[0], between));
+    AIPU_ASSIGN_OR_RETURN(const ValueId integer,
+                          emit("QuantizeLinear", node(id).attributes, {number, input(id, 1), input(id, 2)}, id));
+    AIPU_ASSIGN_OR_RETURN(const ValueId moved, emit("DepthToSpace", attributes, {integer}, mover));
+    AIPU_RETURN_IF_ERROR(replace(id, moved).status());
+    graph_.erase_node(between);
+    graph_.erase_node(mover);
+    AIPU_RETURN_IF_ERROR(quantize(graph_.value(integer).producer).status());
     return true;
   }
 
@@ -702,8 +723,12 @@ class IntegerArithmetic {
 
 Result<int> integer_arithmetic(Graph& graph, PassContext& context) {
   AIPU_ASSIGN_OR_RETURN(const int expanded, expand_quantized_operators(graph));
+  int together = 0;
+  if (context.has_byte_products) {
+    AIPU_ASSIGN_OR_RETURN(together, transposed_convolutions_as_products(graph));
+  }
   AIPU_ASSIGN_OR_RETURN(const int rewritten, IntegerArithmetic(graph, context.has_byte_products).run());
-  return expanded + rewritten;
+  return expanded + together + rewritten;
 }
 
 }  // namespace aipu::graph

@@ -9,4 +9,8 @@ namespace aipu::graph {
 // QuantizeLinear; returns how many.
 Result<int> expand_quantized_operators(Graph& graph);
 
+// ConvTranspose of bytes by constant bytes whose windows lie side by side (kernel = stride) becomes a 1x1 Conv with the
+// weights of all phases, and DepthToSpace; returns how many. Others stay in float32.
+Result<int> transposed_convolutions_as_products(Graph& graph);
+
 }  // namespace aipu::graph

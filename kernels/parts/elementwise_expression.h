@@ -28,7 +28,9 @@ Status check_elementwise(const graph::Graph& graph, const graph::Node& node);
 struct FusedExpression {
   // distinct values from outside, in order of x[k]
   std::vector<graph::ValueId> operands;
-  // Constants of one element and numbers from attributes, x[operands.size() + k]: arguments of the launch, so that one
+  // What it looks up by itself, x[operands.size() + k]: pointers.
+  std::vector<graph::ConstantPtr> tables;
+  // Constants of one element and numbers from attributes, x[k] behind those: arguments of the launch, so that one
   // kernel serves all that differ only in numbers. Those that decide what is computed (an exponent of 2) are in the
   // source.
   struct Number {

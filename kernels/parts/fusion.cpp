@@ -153,6 +153,7 @@ Result<Epilogue> bind_nodes(SetupContext& context, const std::vector<NodeId>& no
   Epilogue epilogue;
   epilogue.result = anchor_output;
   std::vector<FusedExpression::Number> numbers;
+  std::vector<graph::ConstantPtr> tables;
   const Expression v = Expression::atom("v");
   ExpressionFunction function{{"v", "x"}, {}, v};
   bool is_long = false, packs = false;
@@ -175,6 +176,7 @@ Result<Epilogue> bind_nodes(SetupContext& context, const std::vector<NodeId>& no
     packs = packed.packs;
     epilogue.extras = fused.operands;
     numbers = std::move(fused.numbers);
+    tables = std::move(fused.tables);
     epilogue.result = fused.result;
     function = std::move(fused.function);
     fused.functions.bind(params);
@@ -204,20 +206,23 @@ Result<Epilogue> bind_nodes(SetupContext& context, const std::vector<NodeId>& no
     conversions.emplace_back("none");
     epilogue.extra_arguments.push_back(number_argument(number));
   };
+  const auto add_table = [&](const graph::ConstantPtr& table) {
+    types.push_back({dsl::CapturedType{tir::Type::pointer_to(table->dtype(), 1, tir::Scope::kGlobal)}});
+    modes.emplace_back("table");
+    epilogue.modes.emplace_back("table");
+    epilogue.types.push_back(table->dtype());
+    conversions.emplace_back("none");
+    epilogue.extra_arguments.emplace_back(PointerArgument{context.add_constant(table)});
+  };
+  for (const graph::ConstantPtr& table : tables) add_table(table);
   for (const FusedExpression::Number& number : numbers) add_number(number);
   if (quantized) {
     is_long = true;
     epilogue.result = graph.node(nodes.back()).outputs[0];
     const auto count = static_cast<int64_t>(quantized->table.size());
-    types.push_back({dsl::CapturedType{tir::Type::pointer_to(DType::kF32, 1, tir::Scope::kGlobal)}});
     quantized->append_to(&function, function.result, fmt::format("x[{}]", modes.size()),
                          graph.type(epilogue.result).dtype);
-    modes.emplace_back("table");
-    epilogue.modes.emplace_back("table");
-    epilogue.types.push_back(DType::kF32);
-    conversions.emplace_back("none");
-    epilogue.extra_arguments.emplace_back(
-        PointerArgument{context.add_constant(graph::Constant::of<float>(DType::kF32, {count}, quantized->table))});
+    add_table(graph::Constant::of<float>(DType::kF32, {count}, quantized->table));
   }
   std::vector<ExpressionFunction::Statement> before;
   const auto factor = [&](double value) {

@@ -301,8 +301,9 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
 
   const size_t operand_count = map.inputs.size() + 1;
   int widest_bits = 8;
+  constexpr int kWordBits = 32;  // of what is looked up
   for (const MapOperand& input : map.inputs)
-    widest_bits = std::max(widest_bits, dtype_bits(compute_dtype(input.dtype)));
+    widest_bits = std::max(widest_bits, input.is_table ? kWordBits : dtype_bits(compute_dtype(input.dtype)));
   widest_bits = std::max(widest_bits, dtype_bits(compute_dtype(map.output.dtype)));
 
   const std::vector<Places> places = widen_rows(context.target(), context.target().lanes(widest_bits), &map);
@@ -327,7 +328,7 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
       tables.emplace_back(PointerArgument{
           context.add_constant(graph::Constant::of<int32_t>(DType::kI32, {count}, std::span<const int32_t>(*own)))});
     }
-    modes.emplace_back(by_table ? "by_table" : inner_mode(input.strides.back()));
+    modes.emplace_back(input.is_table ? "table" : by_table ? "by_table" : inner_mode(input.strides.back()));
     conversions.emplace_back(conversion(input.dtype));
   }
   start_of.push_back(-1);  // the output

@@ -5,7 +5,8 @@ Parameters bound by kernels/parts/strided_map.cpp:
   dim_types, stride_types  RANK and (N_IN + 1) * RANK int32 scalars
   modes[k], out_mode       how operand k walks the innermost dimension: contiguous, broadcast (stride 0), strided, and
                            for inputs reversed (stride -1), backward (negative), selected (0 or not at run time),
-                           by_table (the elements' places are a table's, of elementwise_by_tables())
+                           by_table (the elements' places are a table's, of elementwise_by_tables()), table (it is
+                           a pointer, and the expression looks up what it wants)
   table_types, table_of[k]  int32 pointers; which of them is the table of operand k
   start_types, start_of[k]  int32 scalars; which of them is the place of operand k's first element from its pointer, for
                            operands that are walked backwards (an argument begins with what its pointer points at); -1:
@@ -29,6 +30,8 @@ def turned(lane_mask):
 
 
 def load(k, p, j, lane_mask, stride, tables):
+    if modes[k] == "table":
+        return p
     if modes[k] == "by_table":
         places = S.vload(tables[table_of[k]] + j, mask=lane_mask, lanes=VL)
         raw = S.vload_gather(p, places, mask=lane_mask)
