@@ -170,6 +170,37 @@ TEST(Concat, OfPartsThatDoNotStay) {
                      make);
 }
 
+// What lies in such a result's memory until then: an operand that is made earlier (a Concat that would grow into it, runs
+// of its samples) must not be made there.
+TEST(Concat, OfWhatIsMadeBeforeThePartsThatStay) {
+  std::mt19937 random(15);
+  const auto make = [](OnnxBuilder& b, const auto& show) {
+    const auto c = b.input("c", DType::kF32, {"n", 16}), d = b.input("d", DType::kF32, {"n", 16});
+    const auto p = b.input("p", DType::kF32, {"n", 10, 300});
+    const auto split = [&](const std::string& value, int64_t half) {
+      const auto whole = b.relu(value);
+      show(whole);
+      return b.node("Split", {whole, b.ints({half, half})}, {{"axis", 1}}, 2);
+    };
+    const auto joined = b.op("Concat", {c, d}, {{"axis", 1}});
+    const auto rows = split(b.input("y", DType::kF32, {"n", 64}), 32);
+    b.output(b.op("Sigmoid", {rows[0]}), "rest", DType::kF32, {"n", 32});
+    b.output(b.op("Neg", {b.op("Concat", {joined, rows[1]}, {{"axis", 1}})}), "rows", DType::kF32, {"n", 64});
+    const auto part = b.op("Slice", {p, b.ints({1}), b.ints({9}), b.ints({1})});
+    const auto samples = split(b.input("z", DType::kF32, {"n", 16, 300}), 8);
+    b.output(b.op("Sigmoid", {samples[0]}), "others", DType::kF32, {"n", 8, 300});
+    b.output(b.op("Neg", {b.op("Concat", {part, samples[1]}, {{"axis", 1}})}), "samples", DType::kF32, {"n", 16, 300});
+  };
+  const auto tensor = [&](std::vector<int64_t> shape) { return random_tensor(random, std::move(shape)); };
+  check_beside_shown("made_before",
+                     {{"c", tensor({3, 16})},
+                      {"d", tensor({3, 16})},
+                      {"p", tensor({3, 10, 300})},
+                      {"y", tensor({3, 64})},
+                      {"z", tensor({3, 16, 300})}},
+                     make);
+}
+
 // Operands that are runs of the result's samples, of any number of these, are made there by kernels that walk samples
 // any distance apart: through Reshapes, and with a Split's parts that stay. Not where an operand is copied, is an input,
 // or has other readers.
