@@ -86,9 +86,9 @@ int lanes_for(const tir::Target& target, int bits, const Dim& row) {
   return lanes;
 }
 
-// How many elements in front of its own place a contiguous operand is fetched, of which a vector is a line of the cache:
-// what is larger than a part of the second-level cache comes from further away, and the next page, which the CPU does
-// not fetch by itself, is wanted soon. The quantisation of YOLO's image takes 0.7 of its time.
+// How many elements in front of its own place a contiguous operand is fetched, of which a vector is a line of the
+// cache. What is larger than a part of the second-level cache comes from further away, and the next page, which the CPU
+// does not fetch by itself, is wanted soon. The quantisation of YOLO's image takes 0.7 of its time.
 int64_t fetched_ahead(const tir::Target& target, int lanes, const StridedMap& map, const MapOperand& operand) {
   constexpr int64_t kLineBytes = 64, kAheadBytes = 4096, kLeastBytes = 1 << 20;
   const auto element = static_cast<int64_t>(dtype_bytes(storage_dtype(operand.dtype)));
