@@ -1,6 +1,6 @@
-// QuantizeLinear by a known scale multiplies by the reciprocal and corrects the product: it has to give the integer that
-// the division of ONNX's definition rounds to, for every float32. All scales' mantissas with all ties of 8 bits and their
-// neighbours were compared once (1.7e10 quotients); this is a sample.
+// QuantizeLinear by a known scale multiplies by the reciprocal and corrects the product: it has to give the integer
+// that the division of ONNX's definition rounds to, for every float32. All mantissas of scales with all ties of 8 bits
+// and their neighbours were compared once (1.7e10 quotients); this is a sample.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -43,9 +43,11 @@ TEST(QuantizeLinear, GivesWhatADivisionRoundsTo) {
   const Case cases[] = {{DType::kU8, 0}, {DType::kU8, 113}, {DType::kI8, -3}, {DType::kU16, 32768}, {DType::kI16, 5}};
   std::mt19937 random(21);
   // The last ones have no reciprocal, or no multiple, that is a normal number.
-  std::vector<float> scales = {0.007838081f, 1.0f / 255, 0.25f, 3.0f, 0x1.fffffep-4f, 0x1.000002p+3f, 1e-40f, 1.2e-38f, 3e38f};
+  std::vector<float> scales = {0.007838081f,   1.0f / 255, 0.25f,    3.0f, 0x1.fffffep-4f,
+                               0x1.000002p+3f, 1e-40f,     1.2e-38f, 3e38f};
   for (int n = 0; n < 4; ++n)
-    scales.push_back(std::ldexp(std::uniform_real_distribution<float>(1, 2)(random), static_cast<int>(random() % 40) - 30));
+    scales.push_back(
+        std::ldexp(std::uniform_real_distribution<float>(1, 2)(random), static_cast<int>(random() % 40) - 30));
   for (const Case& tested : cases) {
     const bool is_wide = dtype_bits(tested.dtype) == 16;
     const bool is_signed = is_signed_int(tested.dtype);
@@ -68,7 +70,8 @@ TEST(QuantizeLinear, GivesWhatADivisionRoundsTo) {
       Tensor& y = expected[result];
       y.shape = {count};
       for (const float number : x) {
-        const double integer = std::nearbyint(static_cast<double>(number / scales[k])) + static_cast<double>(tested.zero);
+        const double integer =
+            std::nearbyint(static_cast<double>(number / scales[k])) + static_cast<double>(tested.zero);
         y.data.push_back(static_cast<float>(std::isnan(number) ? low : std::min(std::max(integer, low), high)));
       }
     }
