@@ -143,14 +143,14 @@ class Magnitudes {
 };
 
 struct Fashion {
-  bool numbers_in_source = false, seed_converts = false, in_pieces = false;
+  bool numbers_in_source = false, seed_converts = false, in_pieces = false, has_fma = true;
   std::optional<double> magnitude = {};  // of the seed, where 8 bits are packed
 };
 
 // `packs`: as PackedExpression has it.
 Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed, const Fashion& fashion,
                              bool* packs = nullptr) {
-  const auto [numbers_in_source, seed_converts, in_pieces, magnitude] = fashion;
+  const auto [numbers_in_source, seed_converts, in_pieces, has_fma, magnitude] = fashion;
   FusedExpression fused;
   Magnitudes magnitudes(graph, seed, magnitude);
   BoundedValues bounded(graph, nodes, seed_converts ? seed : ValueId());
@@ -217,6 +217,7 @@ Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& node
     Writer writer(graph, node, std::move(operands), numbers_in_source ? nullptr : &fused);
     writer.prefix = fmt::format("u{}", serial);
     writer.rounded = &rounded;
+    writer.has_fma = has_fma;
     writer.converts = seed_converts && node.op == "QuantizeLinear" && bounded.converts(node);
     writer.rounds = seed_converts && node.op == "QuantizeLinear" && bounded.rounds(node);
     bounded.add(node);
@@ -251,13 +252,13 @@ Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& node
 }  // namespace
 
 Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed,
-                                        bool numbers_in_source, bool in_pieces) {
-  return fuse(graph, nodes, seed, {.numbers_in_source = numbers_in_source, .in_pieces = in_pieces});
+                                        bool numbers_in_source, bool in_pieces, bool has_fma) {
+  return fuse(graph, nodes, seed, {.numbers_in_source = numbers_in_source, .in_pieces = in_pieces, .has_fma = has_fma});
 }
 
 Result<FusedExpression> fuse_bounded_expression(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed,
-                                                bool numbers_in_source) {
-  return fuse(graph, nodes, seed, {.numbers_in_source = numbers_in_source, .seed_converts = true});
+                                                bool numbers_in_source, bool has_fma) {
+  return fuse(graph, nodes, seed, {.numbers_in_source = numbers_in_source, .seed_converts = true, .has_fma = has_fma});
 }
 
 Result<PackedExpression> fuse_packed_expression(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed,

@@ -204,6 +204,7 @@ Expression quotient(Writer& w, const Expression& x, float divisor, double most) 
   const auto number = [&](float value) { return w.number(value, DType::kF32); };
   const float reciprocal = 1 / divisor;
   if (int exponent = 0; std::frexp(divisor, &exponent) == 0.5f) return x * number(reciprocal);
+  if (!w.has_fma) return x / number(divisor);
   // Infinity would be left over by itself. The limits are the second operands: a NaN becomes a number.
   const auto limit = static_cast<float>(most) * std::abs(divisor);
   const Expression dividend = w.let(w.packs ? x : call("min", call("max", x, number(-limit)), number(limit)));
@@ -379,7 +380,9 @@ bool has_reciprocal(size_t input, double value) {
   if (input != 1) return is_common_quantization(input, value);
   const auto scale = static_cast<float>(value);
   constexpr float kMost = 1 << 17;  // more than a quotient of 16 bits, see quotient()
-  return std::isnormal(scale) && std::isnormal(1 / scale) && std::isnormal(scale * kMost);
+  // Of quotients from a half on what is left over has to be exact: 48 bits below the dividend's highest.
+  constexpr float kLeast = 0x1p-100f;
+  return std::abs(scale) >= kLeast && std::isnormal(1 / scale) && std::isnormal(scale * kMost);
 }
 constexpr Numbers kQuantization = {.is_literal = has_reciprocal, .is_argument = never_an_argument};
 

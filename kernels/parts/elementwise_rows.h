@@ -166,6 +166,8 @@ class Writer {
   bool converts = false;
   // Of QuantizeLinear: its input is no NaN, and nobody asks for the sign of a zero that DequantizeLinear makes of it.
   bool rounds = false;
+  // Whether S.fma rounds once: elsewhere it is a product and a sum.
+  bool has_fma = true;
   // Of QuantizeLinear: its quotient is a number of less than kMostPacked, and who stores the result saturates it. What
   // it writes is an int32 then, the zero point added. Of ByteFunction: an int32 likewise, which needs no saturation.
   bool packs = false;

@@ -108,9 +108,11 @@ Result<PackedExpression> epilogue_expression(SetupContext& context, const std::v
     if (magnitude && packs_bytes(context.target()))
       return fuse_packed_expression(context.graph(), nodes, seed, *magnitude, in_source, in_pieces);
     PackedExpression plain;
-    AIPU_ASSIGN_OR_RETURN(plain.fused, is_npu && arithmetic.is_bounded
-                                           ? fuse_bounded_expression(context.graph(), nodes, seed, in_source)
-                                           : fuse_expression(context.graph(), nodes, seed, in_source, in_pieces));
+    AIPU_ASSIGN_OR_RETURN(
+        plain.fused,
+        is_npu && arithmetic.is_bounded
+            ? fuse_bounded_expression(context.graph(), nodes, seed, in_source, context.target().native_fma)
+            : fuse_expression(context.graph(), nodes, seed, in_source, in_pieces, context.target().native_fma));
     return plain;
   };
   AIPU_ASSIGN_OR_RETURN(PackedExpression any, fuse(false));

@@ -47,7 +47,8 @@ class ElementwisePlugin final : public OpPlugin {
   Status setup(SetupContext& context) const override {
     const Graph& graph = context.graph();
     const bool in_pieces = QuantizedFunction::pays_on(context.target());
-    AIPU_ASSIGN_OR_RETURN(FusedExpression fused, fuse_expression(graph, context.group().nodes, {}, false, in_pieces));
+    AIPU_ASSIGN_OR_RETURN(FusedExpression fused, fuse_expression(graph, context.group().nodes, {}, false, in_pieces,
+                                                                 context.target().native_fma));
     const graph::TensorType& result = graph.type(fused.result);
     StridedMap map;
     map.dims = result.shape;
