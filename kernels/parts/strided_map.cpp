@@ -353,8 +353,6 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
       .set("stride_types", dsl::Captured{std::move(stride_types)})
       .set("start_types", scalar_types(starts.size()))
       .set("start_of", start_of)
-      .set("table_types", pointer_types(tables.size(), DType::kI32))
-      .set("table_of", table_of)
       .set("RANK", static_cast<int64_t>(rank))
       .set("N_IN", static_cast<int64_t>(map.inputs.size()))
       .set("VL", static_cast<int64_t>(lanes))
@@ -366,6 +364,9 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
       .set("FAULTS", faults)
       .set_source("compute", map.compute_source);
   map.functions.bind(&params);
+  if (!tables.empty()) {
+    params.set("table_types", pointer_types(tables.size(), DType::kI32)).set("table_of", table_of);
+  }
   if (staging.buffers > 0) {
     params.set("STAGING", static_cast<int64_t>(staging.buffers)).set("CAPACITY", staging.capacity);
   } else {
@@ -397,7 +398,7 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
     arguments.scalar("tile", staging.tile);
     return context.launch(std::move(kernel), arguments, staging.max_tecs);
   }
-  arguments.list("tables", tables);
+  if (!tables.empty()) arguments.list("tables", tables);
   // A unit below about 2 us of work is not worth a second TEC.
   AIPU_RETURN_IF_ERROR(context.launch(
       std::move(kernel), arguments, graph::max(graph::ceildiv(graph::element_count(map.dims), kBlockElements * 2), 1)));

@@ -7,7 +7,7 @@ Parameters bound by kernels/parts/strided_map.cpp:
                            for inputs reversed (stride -1), backward (negative), selected (0 or not at run time),
                            by_table (the elements' places are a table's, of elementwise_by_tables()), table (it is
                            a pointer, and the expression looks up what it wants)
-  table_types, table_of[k]  int32 pointers; which of them is the table of operand k
+  table_types, table_of[k]  of elementwise_by_tables() alone: int32 pointers; which of them is the table of operand k
   start_types, start_of[k]  int32 scalars; which of them is the place of operand k's first element from its pointer, for
                            operands that are walked backwards (an argument begins with what its pointer points at); -1:
                            the pointer is that place
@@ -125,15 +125,9 @@ def walk(ins, out, dims, strides, starts, numbers, tables):
 
 @S.prim_func
 def elementwise(
-    ins: in_types,
-    out: out_type,
-    dims: dim_types,
-    strides: stride_types,
-    starts: start_types,
-    numbers: number_types,
-    tables: table_types,
+    ins: in_types, out: out_type, dims: dim_types, strides: stride_types, starts: start_types, numbers: number_types
 ):
-    walk(ins, out, dims, strides, starts, numbers, tables)
+    walk(ins, out, dims, strides, starts, numbers, None)
 
 
 @S.prim_func
