@@ -79,6 +79,8 @@ struct Implementation {
   std::vector<graph::Dim> workspace_bytes;
   std::vector<ShapeCheck> checks;
   std::vector<StridedRows> strided_outputs, strided_inputs;
+  // The same of samples (the first axis): `row_stride` is what these are apart.
+  std::vector<StridedRows> strided_samples;
   // outputs that launches of other groups write, see gbuilder/plan/place_concats.h
   std::vector<graph::ValueId> written_elsewhere;
   std::vector<std::string> notes;  // lines for the dump: how kernels were tiled

@@ -53,6 +53,22 @@ __inl R __widen_bytes(X x) {
 #endif
 }
 
+// Bytes as elements of 16 bits; gcc 12 takes two halves of a wide vector.
+template <class R, class X>
+__inl R __widen_bytes_once(X x) {
+#if defined(__AVX512BW__) && !defined(__clang__)
+  if constexpr (sizeof(R) == 64) {
+    typedef char C __attribute__((vector_size(32)));
+    typedef short S __attribute__((vector_size(64)));
+    if constexpr (__signed_elem<__e<X>>::value)
+      return (R)__builtin_ia32_pmovsxbw512_mask((C)x, S{}, (unsigned)-1);
+    else
+      return (R)__builtin_ia32_pmovzxbw512_mask((C)x, S{}, (unsigned)-1);
+  } else
+#endif
+    return __builtin_convertvector(x, R);
+}
+
 // The low bytes of words.
 template <class R, class X>
 __inl R __narrow_words(X x) {
@@ -117,6 +133,8 @@ __inl R __convert(X x) {
     return __builtin_convertvector((__convert<__v<int, N>>(x)), R);
   } else if constexpr (!__is_float<E>::value && !__is_float<T>::value && sizeof(T) == 4 && sizeof(E) == 1) {
     return __widen_bytes<R>(x);
+  } else if constexpr (!__is_float<E>::value && !__is_float<T>::value && sizeof(T) == 2 && sizeof(E) == 1) {
+    return __widen_bytes_once<R>(x);
   } else if constexpr (!__is_float<E>::value && !__is_float<T>::value && sizeof(T) == 1 && sizeof(E) == 4) {
     return __narrow_words<R>(x);
   } else {

@@ -158,6 +158,15 @@ __inl A __quad_dot(A acc, X x, Y y) {
 // acc + the sums of two 16-bit products, all modulo 2^32.
 template <class A, class X, class Y>
 __inl A __pair_dot_wrapping(A acc, X x, Y y) {
+#ifdef __AVX512VNNI__
+  if constexpr (sizeof(X) == 64) {
+#ifdef __clang__
+    return (A)__builtin_ia32_vpdpwssd512(acc, x, y);
+#else
+    return (A)__builtin_ia32_vpdpwssd_v16si((__v<int, 16>)acc, (__v<int, 16>)x, (__v<int, 16>)y);
+#endif
+  }
+#endif
   typedef __v<uint, __LANES(A)> U;
   return (A)((U)acc + (U)__pair_dot(x, y));
 }

@@ -45,6 +45,9 @@ class Placer {
           kept.push_back(launch);
         }
       }
+      const size_t moved = kept.size();
+      write_over(planned, &kept);
+      dropped += static_cast<int>(moved - kept.size());
       if (kept.size() == launches.size()) continue;
       launches = std::move(kept);
       planned.implementation.written_elsewhere.push_back(graph_.node(planned.group.anchor).outputs[0]);
@@ -56,7 +59,8 @@ class Placer {
       std::vector<kernels::Launch> copied;
       for (const kernels::Launch& launch : launches) {
         const auto* copy = std::get_if<kernels::CopyLaunch>(&launch);
-        if (copy == nullptr || !put_inside(*planned, *copy)) copied.push_back(launch);
+        if (copy == nullptr || !(put_inside(*planned, *copy) || put_samples_inside(*planned, *copy)))
+          copied.push_back(launch);
       }
       if (copied.size() < launches.size()) {
         dropped += static_cast<int>(launches.size() - copied.size());
@@ -118,6 +122,67 @@ class Placer {
     return true;
   }
 
+  // Of a Concat that puts parts of a Split back where they were, among others that were computed (the boxes of a
+  // detector): what was split is made in the result's memory, and those parts need not be copied.
+  void write_over(const PlannedGroup& concat, std::vector<kernels::Launch>* launches) {
+    const ValueId result = graph_.node(concat.group.anchor).outputs[0];
+    // Launches sent here may run before what is split is there.
+    if (placed_.contains(result)) return;
+    const auto split_in = [](const kernels::Launch& launch) {
+      const auto* copy = std::get_if<kernels::CopyLaunch>(&launch);
+      return copy != nullptr && copy->source.tensor.kind == Kind::kValue ? copy->source.tensor.value : ValueId();
+    };
+    for (const kernels::Launch& launch : *launches) {
+      const ValueId whole = split_in(launch);
+      if (!may_be_written_over(concat, whole)) continue;
+      const PlannedGroup& split = groups_[readers_[whole][0]];
+      size_t parts = 0, stay = 0;
+      for (const kernels::View& view : split.implementation.views) parts += view.input == whole ? 1 : 0;
+      for (const kernels::Launch& other : *launches) stay += split_in(other) == whole && stays(other) ? 1 : 0;
+      if (stay == 0 || stay != parts) continue;
+      launches->erase(
+          std::remove_if(launches->begin(), launches->end(),
+                         [&](const kernels::Launch& other) { return split_in(other) == whole && stays(other); }),
+          launches->end());
+      PlannedGroup& maker = groups_[makers_.at(whole)];
+      take_no_memory(&maker.implementation, whole);
+      maker.implementation.views.push_back({whole, result, 0});
+      written_over_.insert({whole, result});
+      return;
+    }
+  }
+
+  // Whether the value is a tensor as large as the result that only a Split reads, all of it before the Concat runs.
+  bool may_be_written_over(const PlannedGroup& concat, ValueId whole) {
+    const ValueId result = graph_.node(concat.group.anchor).outputs[0];
+    if (!whole.valid() || graph_.is_graph_output(whole) || !(bytes_of(whole) == bytes_of(result)) ||
+        readers_[whole].size() != 1 || concats_.contains(whole))
+      return false;
+    // What a run's symbols are read from has to stay as it is.
+    const auto& symbols = graph_.symbols();
+    if (std::any_of(symbols.begin(), symbols.end(), [&](const auto& symbol) { return symbol.value == whole; }))
+      return false;
+    const PlannedGroup& split = groups_[readers_[whole][0]];
+    const auto maker = makers_.find(whole);
+    if (maker == makers_.end() || graph_.node(split.group.anchor).op != "Split" || split.group.nodes.size() != 1 ||
+        split.group.target != concat.group.target)
+      return false;
+    const PlannedGroup& own = groups_[maker->second];
+    const auto& views = own.implementation.views;
+    const bool is_view =
+        std::any_of(views.begin(), views.end(), [&](const auto& view) { return view.output == whole; });
+    // One that bodies write is named by no launch.
+    return !is_view && references(own, whole) > 0 && own.group.target == concat.group.target && always_computed(own) &&
+           always_computed(split);
+  }
+
+  // Whether the copy moves bytes to where they are in a tensor of the same size.
+  static bool stays(const kernels::Launch& launch) {
+    const auto& copy = std::get<kernels::CopyLaunch>(launch);
+    return copy.source.byte_offset == copy.destination.byte_offset &&
+           copy.source_stride_bytes == copy.destination_stride_bytes;
+  }
+
   // How many elements the rows of the copy's source are apart in the result; nullopt: it does not move rows.
   std::optional<Dim> stride_of_rows(const kernels::CopyLaunch& copy) const {
     const graph::TensorType& type = graph_.type(copy.source.tensor.value);
@@ -139,6 +204,9 @@ class Placer {
     const ValueId source = copy.source.tensor.value;
     const std::optional<Dim> stride = stride_of_rows(copy);
     if (!stride || graph_.is_graph_output(source)) return false;
+    // Nobody tells the launches that make what it is written over that rows are further apart.
+    const auto is_source = [&](const auto& pair) { return pair.second == source; };
+    if (std::any_of(written_over_.begin(), written_over_.end(), is_source)) return false;
     const auto found = concats_.find(source);
     if (found == concats_.end()) return false;
     PlannedGroup& own = groups_[found->second];
@@ -203,33 +271,13 @@ class Placer {
     // The result has to have its memory when the operand is made: not only once a run says how long it is.
     if (!bytes_of(to.tensor.value).is_constant()) return false;
     if (!(copy.width_bytes == bytes_of(copy.source.tensor.value))) return false;
-    // What it is a view of.
-    ValueId value = copy.source.tensor.value;
-    const PlannedGroup* reader = &concat;
-    PlannedGroup* own = nullptr;
-    for (;;) {
-      const graph::Shape& shape = graph_.type(value).shape;
-      if (graph_.is_graph_output(value) || readers_[value].size() != 1 || references(*reader, value) != 1 ||
-          shape.size() < 2 || !(shape[0] == Dim(1)) || !bytes_of(value).is_constant())
-        return false;
-      const auto maker = makers_.find(value);
-      if (maker == makers_.end()) return false;
-      own = &groups_[maker->second];
-      if (own->group.target != concat.group.target || !always_computed(*own)) return false;
-      const auto& views = own->implementation.views;
-      const auto view =
-          std::find_if(views.begin(), views.end(), [&](const kernels::View& v) { return v.output == value; });
-      if (view == views.end()) break;
-      if (!own->implementation.launches.empty() || view->byte_offset != Dim(0) ||
-          !(bytes_of(view->input) == bytes_of(value)))
-        return false;
-      reader = own;
-      value = view->input;
-    }
+    if (!bytes_of(copy.source.tensor.value).is_constant()) return false;
+    const auto [own, value] = maker_behind_views(concat, copy.source.tensor.value, 1);
+    if (own == nullptr) return false;
     const std::vector<Place>& writers = placed_[value];
     if (references(*own, value) == 0 && writers.empty()) return false;  // bodies write it
     for (kernels::Launch& launch : own->implementation.launches) {
-      for_each_pointer(launch, [&](kernels::PointerArgument& pointer) {
+      for_each_pointer(launch, [&, value = value](kernels::PointerArgument& pointer) {
         if (pointer.tensor.kind == Kind::kValue && pointer.tensor.value == value)
           pointer = {to.tensor, to.byte_offset + pointer.byte_offset};
       });
@@ -239,11 +287,97 @@ class Placer {
       auto& pointer = std::get<kernels::PointerArgument>(*launch.find_argument(writer.rows.pointer));
       pointer = {to.tensor, to.byte_offset + pointer.byte_offset};
     }
-    auto& in_place = own->implementation.in_place;
-    in_place.erase(std::remove_if(in_place.begin(), in_place.end(), [&](const auto& p) { return p.first == value; }),
-                   in_place.end());
+    take_no_memory(&own->implementation, value);
     own->implementation.views.push_back({value, to.tensor.value, to.byte_offset});
     return true;
+  }
+
+  // The same of any number of samples, if all launches that make or read the operand can walk samples that are further
+  // apart.
+  bool put_samples_inside(const PlannedGroup& concat, const kernels::CopyLaunch& copy) {
+    const kernels::PointerArgument& to = copy.destination;
+    const Dim samples = copy.times;
+    if (to.tensor.kind != Kind::kValue || copy.source.tensor.kind != Kind::kValue ||
+        copy.source.byte_offset != Dim(0) || samples.is_constant() || !to.byte_offset.is_constant() ||
+        !(copy.source_stride_bytes == copy.width_bytes) || !is_known_from_inputs(bytes_of(to.tensor.value)) ||
+        !(copy.destination_stride_bytes * samples == bytes_of(to.tensor.value)))
+      return false;
+    const auto [own, value] = maker_behind_views(concat, copy.source.tensor.value, samples);
+    const auto element = static_cast<int64_t>(dtype_bytes(graph_.type(to.tensor.value).dtype));
+    const Dim stride = graph::floordiv(copy.destination_stride_bytes, element);
+    if (own == nullptr || !placed_[value].empty() || !(stride * Dim(element) == copy.destination_stride_bytes))
+      return false;
+    std::vector<Place> places;
+    bool all = add_sample_places(makers_.at(value), value, &places) && !places.empty();
+    for (const auto& [whole, result] : written_over_) {
+      if (result != value) continue;
+      all = all && add_sample_places(makers_.at(whole), whole, &places) &&
+            add_sample_places(readers_[whole][0], whole, &places);
+    }
+    if (!all) return false;
+    for (const Place& place : places) {
+      auto& launch = std::get<kernels::KernelLaunch>(groups_[place.group].implementation.launches[place.rows.launch]);
+      const auto& before = std::get<kernels::PointerArgument>(*launch.find_argument(place.rows.pointer));
+      send(place, {to.tensor, to.byte_offset + before.byte_offset}, stride);
+      take_no_memory(&groups_[place.group].implementation, place.rows.value);
+    }
+    own->implementation.views.push_back({value, to.tensor.value, to.byte_offset});
+    return true;
+  }
+
+  // The launches of a group that touch the value, if all of them say how to walk its samples.
+  bool add_sample_places(size_t group, ValueId value, std::vector<Place>* places) const {
+    const kernels::Implementation& implementation = groups_[group].implementation;
+    size_t known = 0;
+    for (const kernels::StridedRows& rows : implementation.strided_samples) {
+      if (rows.value != value) continue;
+      places->push_back({group, rows});
+      ++known;
+    }
+    return known == launch_references(groups_[group], value);
+  }
+
+  // The group that makes the value which this one is a view of, all of it, and that value; null: others read it, or it
+  // is none of tensors of so many samples.
+  std::pair<PlannedGroup*, ValueId> maker_behind_views(const PlannedGroup& concat, ValueId value, const Dim& samples) {
+    const PlannedGroup* reader = &concat;
+    for (;;) {
+      const graph::Shape& shape = graph_.type(value).shape;
+      if (graph_.is_graph_output(value) || readers_[value].size() != 1 || references(*reader, value) != 1 ||
+          shape.size() < 2 || !(shape[0] == samples))
+        return {};
+      const auto maker = makers_.find(value);
+      if (maker == makers_.end()) return {};
+      PlannedGroup* const own = &groups_[maker->second];
+      if (own->group.target != concat.group.target || !always_computed(*own)) return {};
+      const auto& views = own->implementation.views;
+      const auto view =
+          std::find_if(views.begin(), views.end(), [&](const kernels::View& v) { return v.output == value; });
+      if (view == views.end()) return {own, value};
+      if (!own->implementation.launches.empty() || view->byte_offset != Dim(0) ||
+          !(bytes_of(view->input) == bytes_of(value)))
+        return {};
+      reader = own;
+      value = view->input;
+    }
+  }
+
+  // Whether it is known before anything runs.
+  bool is_known_from_inputs(const Dim& dim) const {
+    std::vector<std::string> names;
+    dim.collect_symbols(&names);
+    return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+      const graph::Symbol* symbol = graph_.find_symbol(name);
+      return symbol != nullptr && symbol->kind == graph::Symbol::Kind::kInputExtent;
+    });
+  }
+
+  // The value lies in memory of another one.
+  static void take_no_memory(kernels::Implementation* implementation, ValueId value) {
+    auto& in_place = implementation->in_place;
+    in_place.erase(std::remove_if(in_place.begin(), in_place.end(),
+                                  [&](const auto& pair) { return pair.first == value || pair.second == value; }),
+                   in_place.end());
   }
 
   template <class Function>
@@ -258,8 +392,13 @@ class Placer {
     }
   }
 
-  // How often launches of the group name the value, or views see it.
+  // How often launches of the group name the value; with views that see it.
   static size_t references(const PlannedGroup& planned, ValueId value) {
+    size_t count = launch_references(planned, value);
+    for (const kernels::View& view : planned.implementation.views) count += view.input == value ? 1 : 0;
+    return count;
+  }
+  static size_t launch_references(const PlannedGroup& planned, ValueId value) {
     const auto is_value = [&](const kernels::TensorRef& tensor) {
       return tensor.kind == Kind::kValue && tensor.value == value;
     };
@@ -274,7 +413,6 @@ class Placer {
         count += pointer != nullptr && is_value(pointer->tensor) ? 1 : 0;
       }
     }
-    for (const kernels::View& view : planned.implementation.views) count += view.input == value ? 1 : 0;
     return count;
   }
 
@@ -306,6 +444,7 @@ class Placer {
       if (!same_rows || first->source.tensor.kind != Kind::kValue || first->destination.byte_offset != Dim(0))
         return false;
       const kernels::CopyLaunch skipped = *first;
+      if (written_over_.contains(skipped.source.tensor.value)) return false;
       copy->source = skipped.source;
       copy->source_stride_bytes = skipped.source_stride_bytes;
       before.views.push_back({source, skipped.source.tensor.value, skipped.source.byte_offset});
@@ -328,6 +467,7 @@ class Placer {
   std::map<ValueId, size_t> makers_;                      // the group that the value is an output of
   std::map<ValueId, size_t> concats_;                     // of results, those that are always computed
   std::map<ValueId, std::vector<Place>> placed_;          // launches of other groups that write a Concat's result
+  std::map<ValueId, ValueId> written_over_;  // what a Split takes apart -> the Concat's result that takes its place
 };
 
 }  // namespace

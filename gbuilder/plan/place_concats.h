@@ -14,7 +14,9 @@ namespace aipu::gbuilder {
 // a Concat and more (each layer of a DenseNet adds its channels to those before) is one memory that grows, if the
 // launches that read the first one can read rows at any distance. An operand that is one run of the result (of one
 // sample, joined along an axis in front of which all extents are 1) is made there by whatever launches make it, through
-// views and Concats of its own. Returns how many copies were dropped.
+// views and Concats of its own; if there are more samples, by launches that walk samples any distance apart. Where
+// parts of a Split stay what and where they were, what is split is made in the result, and only the others are written.
+// Returns how many copies were dropped.
 int place_concats(const graph::Graph& graph, std::vector<PlannedGroup>* groups);
 
 }  // namespace aipu::gbuilder

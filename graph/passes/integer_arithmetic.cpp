@@ -13,6 +13,7 @@
 //   x ─ DequantizeLinear ─ MaxPool | Reshape | ... ─ y      =>  x ─ MaxPool | Reshape | ... ─ DequantizeLinear ─ y
 //   x ─ DequantizeLinear(s,z) ─ QuantizeLinear(s,z) ─ y     =>  x
 //   x ─ Concat | MaxPool | ... ─ QuantizeLinear             =>  x ─ QuantizeLinear ─ Concat | MaxPool | ...
+//   x ─ Resize(nearest) ─ QuantizeLinear                    =>  x ─ QuantizeLinear ─ Resize(nearest)
 //   ... ─ QuantizeLinear(t,u)  =>  factors 1/t before it ─ QuantizeLinear(1,u), where constants can take them
 //
 // What is left, elementwise all of it, is fused into the stores of the integer kernels. Sums are exact; the scale of
@@ -575,11 +576,13 @@ class IntegerArithmetic {
     const ValueId x = input(id, 0);
     if (const auto rounded = dequantized_8bit(x)) return raise_second_rounding(id, *rounded);
     const NodeId mover = graph_.value(x).producer;
-    if (!mover.valid() || !used_once(graph_, x)) return false;
+    if (!mover.valid() || !only_quantized_as_by(id, x)) return false;
     static const std::set<std::string, std::less<>> movers = {"Concat",    "Reshape",   "Flatten", "Squeeze",
                                                               "Unsqueeze", "Transpose", "MaxPool", "DepthToSpace"};
-    const size_t count = moved_operands(node(mover));
-    if (count == 0 || !movers.contains(node(mover).op)) return false;
+    const bool is_mover = movers.contains(node(mover).op) && moved_operands(node(mover)) > 0;
+    if (!is_mover && !repeats_elements(node(mover))) return false;
+    const size_t count = is_mover ? moved_operands(node(mover)) : 1;
+    const std::vector<NodeId> users = graph_.users(x);
     const std::string op = node(mover).op;
     const Attributes attributes = node(mover).attributes;
     std::vector<ValueId> inputs = node(mover).inputs;
@@ -590,10 +593,35 @@ class IntegerArithmetic {
       raised.push_back(graph_.value(inputs[k]).producer);
     }
     AIPU_ASSIGN_OR_RETURN(const ValueId moved, emit(op, attributes, std::move(inputs), mover));
-    AIPU_RETURN_IF_ERROR(replace(id, moved).status());
+    for (const NodeId user : users) {
+      AIPU_RETURN_IF_ERROR(replace(user, moved).status());
+    }
     graph_.erase_node(mover);
+    // The last one first: of pools behind each other, each is read by the next and quantised itself.
+    std::reverse(raised.begin(), raised.end());
     for (const NodeId next : raised) {
-      AIPU_RETURN_IF_ERROR(quantize(next).status());
+      if (!node(next).erased) AIPU_RETURN_IF_ERROR(quantize(next).status());
+    }
+    return true;
+  }
+
+  // Whether all that becomes of the value is what the QuantizeLinear makes of it.
+  bool only_quantized_as_by(NodeId id, ValueId x) const {
+    const std::vector<NodeId> users = graph_.users(x);
+    return !graph_.is_graph_output(x) && std::all_of(users.begin(), users.end(), [&](NodeId user) {
+      return user == id || (node(user).op == "QuantizeLinear" && node(user).inputs == node(id).inputs &&
+                            node(user).attributes == node(id).attributes);
+    });
+  }
+
+  // Images enlarged by repeating pixels.
+  bool repeats_elements(const Node& n) const {
+    if (n.op != "Resize" || n.attributes.s_or("mode", "nearest") != "nearest" ||
+        n.attributes.s_or("coordinate_transformation_mode", "") == "tf_crop_and_resize")
+      return false;
+    const Shape &from = graph_.type(n.inputs[0]).shape, &to = graph_.type(n.outputs[0]).shape;
+    for (size_t i = 0; i < from.size(); ++i) {
+      if (to[i].constant_or(0) < from[i].constant_or(0)) return false;
     }
     return true;
   }

@@ -139,7 +139,9 @@ namespace {
 std::vector<NodeId> neighbours(const SetupContext& context) {
   std::vector<NodeId> nodes;
   for (const NodeId id : context.group().nodes) {
-    if (id != context.group().anchor) nodes.push_back(id);
+    // What moves the result (parts/column_blocks.h) is the plugin's business.
+    if (id != context.group().anchor && is_elementwise_expression(context.graph(), context.graph().node(id)))
+      nodes.push_back(id);
   }
   return nodes;
 }
@@ -276,10 +278,7 @@ Result<Epilogue> bind_packed_epilogue(SetupContext& context, ValueId anchor_outp
 }
 
 Result<std::vector<ValueId>> epilogue_operands(const SetupContext& context, const AnchorArithmetic& arithmetic) {
-  std::vector<NodeId> nodes;
-  for (const NodeId id : context.group().nodes) {
-    if (id != context.group().anchor) nodes.push_back(id);
-  }
+  const std::vector<NodeId> nodes = neighbours(context);
   std::vector<ValueId> operands;
   if (!nodes.empty()) {
     AIPU_ASSIGN_OR_RETURN(FusedExpression fused, fuse_expression(context.graph(), nodes, context.anchor().outputs[0]));

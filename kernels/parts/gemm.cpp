@@ -93,7 +93,7 @@ KernelArguments common_arguments(SetupContext& context, const GemmArguments& p, 
 Status launch_in_parts(SetupContext& context, const RegisterTile& tile, int lanes, const GemmArguments& p,
                        const Epilogue& epilogue, dsl::TemplateParams params, int64_t part, int64_t height) {
   params.set("PANELS_OF_A_PART", kPanelsOfPart);
-  AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gemm.py", "gemm_in_parts", params));
+  AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("matmul.py", "gemm_in_parts", params));
   const int64_t panel_width = static_cast<int64_t>(tile.vectors) * lanes;
   const Dim tiles = graph::max(graph::ceildiv(p.rows, height), 1);
   const Dim block_tiles = graph::min(fitting_tiles(kDeepElements, part, tile.rows), tiles);
@@ -129,7 +129,7 @@ Status launch_gemm(SetupContext& context, const RegisterTile& tile, int lanes, c
   reuse_operand_memory(context, epilogue, &params);
   if (const int64_t part = part_depth(context, p, tile); part > 0)
     return launch_in_parts(context, tile, lanes, p, epilogue, params, part, heights.front());
-  AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gemm.py", "gemm", params));
+  AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("matmul.py", "gemm", params));
   const Dim panels = graph::ceildiv(p.columns, panel_width), panel_matrix = panels * p.depth * Dim(panel_width);
   // A right operand that fits into the second-level cache passes by for every other tile, so that the rows are read and
   // written from one end to the other.

@@ -1,4 +1,4 @@
-// The matrix multiplication kernel (templates/gemm.py) as plugins use it: MatMul and Gemm, 1x1 convolutions.
+// The matrix multiplication kernel (templates/matmul.py) as plugins use it: MatMul and Gemm, 1x1 convolutions.
 #pragma once
 
 #include "kernels/parts/fusion.h"

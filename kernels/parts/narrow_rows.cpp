@@ -1,5 +1,7 @@
 #include "kernels/parts/narrow_rows.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace aipu::kernels {
@@ -40,12 +42,13 @@ Result<bool> launch_narrow_rows(SetupContext& context, const StridedMap& map) {
   const int64_t width = map.dims.back().constant_or(0);
   if (width < 1 || width * bits > kMostBits || !is_forward(source) || !is_forward(map.output)) return false;
 
-  // The longest dimension is the one that is walked.
+  // The longest dimension is the one that is walked; of samples there may be a single one.
   std::vector<size_t> order(rank - 1);
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   auto longest = order.begin();
+  const auto length = [&](size_t i) { return i == 0 && map.keeps_samples ? 1 : map.dims[i].constant_or(kUnit); };
   for (auto it = order.begin(); it != order.end(); ++it) {
-    if (map.dims[*it].constant_or(kUnit) >= map.dims[*longest].constant_or(kUnit)) longest = it;
+    if (length(*it) >= length(*longest)) longest = it;
   }
   std::rotate(longest, longest + 1, order.end());
 
@@ -61,6 +64,10 @@ Result<bool> launch_narrow_rows(SetupContext& context, const StridedMap& map) {
   // A unit below about 2 us of work is not worth a second TEC.
   AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments,
                                       graph::max(graph::ceildiv(graph::element_count(map.dims), kUnit * 2), 1)));
+  const auto samples = std::find(order.begin(), order.end(), size_t{0}) - order.begin();
+  declare_strided_samples(context, map, {"source", "target"},
+                          {fmt::format("strides[{}]", samples),
+                           fmt::format("strides[{}]", samples + static_cast<ptrdiff_t>(order.size()))});
   return true;
 }
 

@@ -37,7 +37,15 @@ struct StridedMap {
   // output. Empty: the identity copy of input 0, whatever its dtype.
   std::string compute_source;
   UserFunctions functions;  // that it calls
+  // The first dimension is that of samples and is merged with none, so that operands can be parts of wider ones
+  // (Implementation::strided_samples).
+  bool keeps_samples = false;
 };
+
+// Of the launch made last: operands which have the map's first dimension as their first axis, alone, may have their
+// samples further apart. `pointers` and `strides` are the kernel's parameters for the inputs and then the output.
+void declare_strided_samples(SetupContext& context, const StridedMap& map, const std::vector<std::string>& pointers,
+                             const std::vector<std::string>& strides);
 
 // How values appear inside compute expressions: bool as a mask, fp16 and bf16 as float32, everything else as itself.
 DType compute_dtype(DType stored);

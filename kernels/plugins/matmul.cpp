@@ -188,7 +188,7 @@ class MatMulPlugin final : public OpPlugin {
       right = context.add_workspace(p.b_batches * panels * p.depth *
                                     Dim(panel_width * static_cast<int64_t>(dtype_bytes(accumulator))));
       params.set("B", graph.type(p.b).dtype).set("B_ZERO", false).set("UNIT_COLUMNS", p.b_column == Dim(1));
-      AIPU_ASSIGN_OR_RETURN(auto pack, context.kernel("gemm.py", "pack_panels", params));
+      AIPU_ASSIGN_OR_RETURN(auto pack, context.kernel("matmul.py", "pack_panels", params));
       KernelArguments arguments;
       arguments.pointer("b", context.value(p.b))
           .pointer("packed", right)

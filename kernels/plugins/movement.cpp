@@ -42,6 +42,9 @@ struct AxisCopy {
 // Blocks of at least this many bytes are copied by the dma engine, shorter ones by a vector kernel.
 constexpr int64_t kMinimumDmaBytes = 32;
 
+// So many that a loop over samples around them costs nothing.
+constexpr int64_t kManyRows = 256;
+
 Status copy_along_axis(SetupContext& context, const AxisCopy& copy) {
   const Dim inner = product(copy.shape, copy.axis + 1, copy.shape.size());
   const Dim width = copy.shape[copy.axis] * inner * bytes_of(copy.dtype);
@@ -58,9 +61,17 @@ Status copy_along_axis(SetupContext& context, const AxisCopy& copy) {
     return {};
   }
   StridedMap map;
+  const Dim from = copy.source_extent * inner, to = copy.destination_extent * inner;
   map.dims = {outer, copy.shape[copy.axis] * inner};
-  map.inputs = {{copy.source, copy.dtype, copy.source_start * inner, {copy.source_extent * inner, 1}}};
-  map.output = {copy.destination, copy.dtype, copy.destination_start * inner, {copy.destination_extent * inner, 1}};
+  map.inputs = {{copy.source, copy.dtype, copy.source_start * inner, {from, 1}}};
+  map.output = {copy.destination, copy.dtype, copy.destination_start * inner, {to, 1}};
+  const Dim rows = copy.axis > 0 ? product(copy.shape, 1, copy.axis) : Dim(0);
+  if (!copy.shape[0].is_constant() && rows.constant_or(0) >= kManyRows) {
+    map.keeps_samples = true;
+    map.dims = {copy.shape[0], rows, map.dims.back()};
+    map.inputs[0].strides = {rows * from, from, 1};
+    map.output.strides = {rows * to, to, 1};
+  }
   return launch_strided_map(context, std::move(map));
 }
 

@@ -27,6 +27,7 @@ void register_builtin_plugins(PluginRegistry& registry);
   X(winograd_f4_fast) \
   X(conv_transpose) \
   X(quantized) \
+  X(winograd_bytes) \
   X(block_quantized) \
   X(pool) \
   X(resize) \

@@ -1,18 +1,18 @@
 // aipu::QuantizedConv and aipu::QuantizedMatMul: convolutions and matrix products of 8-bit integers with a fused
 // epilogue. A matrix product is a 1x1 convolution over a row of pixels.
-#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "kernels/parts/axis_view.h"
+#include "kernels/parts/column_blocks.h"
 #include "kernels/parts/depthwise.h"
 #include "kernels/parts/depthwise_bytes.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/parts/image_copy.h"
+#include "kernels/parts/quantized_product.h"
 #include "kernels/parts/register_tile.h"
 #include "kernels/parts/rounding.h"
 #include "kernels/parts/spatial.h"
@@ -28,91 +28,13 @@ using graph::Dim;
 using graph::Graph;
 using graph::Node;
 using graph::ValueId;
+using namespace quantized;
 
-enum Operand : size_t { kX, kW, kXZero, kWZero, kScale, kBias };
-
-ValueId operand(const Node& node, size_t k) { return k < node.inputs.size() ? node.inputs[k] : ValueId(); }
-
-// The node as a convolution of [N, D, H, W, C] by weights [group][out][taps][in], which lie in the constant with these
-// strides.
-struct Problem {
-  SpatialGeometry geometry;
-  int64_t groups = 1, group_in = 1, group_out = 1, taps = 1;
-  // of w, in elements; the group's stride is group_out * out_stride
-  int64_t out_stride = 0, in_stride = 0, tap_stride = 0;
-  int64_t x_zero = 0;
-};
-
-Result<Problem> read_problem(const Graph& graph, const Node& node) {
-  Problem p;
-  const graph::Constant* w = graph.constant(operand(node, kW));
-  if (w == nullptr) return unsupported("weights that are not constant");
-  for (const size_t k : {kXZero, kWZero, kScale, kBias}) {
-    if (operand(node, k).valid() && graph.constant(operand(node, k)) == nullptr)
-      return unsupported("a zero point, scale or bias that is not constant");
-  }
-  const std::vector<int64_t>& shape = w->shape();
-  if (node.op == "aipu::QuantizedMatMul") {
-    const graph::Shape& x = graph.type(node.inputs[kX]).shape;
-    p.group_in = shape[0];
-    p.group_out = shape[1];
-    p.out_stride = 1;
-    p.in_stride = shape[1];
-    p.geometry.batch = 1;
-    p.geometry.channels = p.group_in;
-    p.geometry.out_channels = p.group_out;
-    Dim rows = 1;
-    for (size_t i = 0; i + 1 < x.size(); ++i) rows *= x[i];
-    p.geometry.axes[2].in = p.geometry.axes[2].out = rows;
-  } else {
-    p.groups = node.attributes.i_or("group", 1);
-    p.group_in = shape[1];
-    p.group_out = shape[0] / p.groups;
-    const std::vector<int64_t> kernel(shape.begin() + 2, shape.end());
-    for (const int64_t k : kernel) p.taps *= k;
-    p.tap_stride = 1;
-    p.in_stride = p.taps;
-    p.out_stride = p.taps * p.group_in;
-    AIPU_ASSIGN_OR_RETURN(p.geometry, read_geometry(graph, node, kernel));
-  }
-  if (const graph::Constant* zero = graph.constant(operand(node, kXZero))) p.x_zero = zero->to_int64s()[0];
-  return p;
-}
-
-int64_t element(const graph::Constant& constant, int64_t index) {
-  const auto byte = constant.bytes()[static_cast<size_t>(index)];
-  return constant.dtype() == DType::kI8 ? static_cast<int8_t>(byte) : static_cast<uint8_t>(byte);
-}
-
-// One element of a constant of one element, or one per output channel.
-template <typename T>
-T of_channel(const std::vector<T>& elements, int64_t channel, T otherwise) {
-  return elements.empty() ? otherwise : elements[elements.size() == 1 ? 0 : static_cast<size_t>(channel)];
-}
-
-// Weights with their zero points taken off.
-struct Weights {
-  std::vector<int16_t> elements;  // [group][out][taps][in]
-  bool fit_int8 = true;
-};
-
-Weights read_weights(const Graph& graph, const Node& node, const Problem& p) {
-  const graph::Constant& w = *graph.constant(node.inputs[kW]);
-  const graph::Constant* zero = graph.constant(operand(node, kWZero));
-  const std::vector<int64_t> zeros = zero != nullptr ? zero->to_int64s() : std::vector<int64_t>();
-  Weights result;
-  result.elements.reserve(static_cast<size_t>(p.groups * p.group_out * p.taps * p.group_in));
-  for (int64_t out = 0; out < p.groups * p.group_out; ++out) {
-    const int64_t z = of_channel<int64_t>(zeros, out, 0);
-    for (int64_t tap = 0; tap < p.taps; ++tap) {
-      for (int64_t in = 0; in < p.group_in; ++in) {
-        const int64_t value = element(w, out * p.out_stride + in * p.in_stride + tap * p.tap_stride) - z;
-        result.fit_int8 = result.fit_int8 && value >= -128 && value <= 127;
-        result.elements.push_back(static_cast<int16_t>(value));
-      }
-    }
-  }
-  return result;
+// The columns of one block, of a convolution without groups.
+Weights columns_of(const Weights& weights, const Problem& block) {
+  const auto column = static_cast<ptrdiff_t>(block.taps * block.group_in);
+  const auto first = weights.elements.begin() + static_cast<ptrdiff_t>(block.first_out) * column;
+  return {{first, first + static_cast<ptrdiff_t>(block.group_out) * column}, weights.fit_int8};
 }
 
 // How a kernel row is walked: `taps` runs of `steps` words.
@@ -146,21 +68,6 @@ graph::ConstantPtr pack(DType dtype, const Weights& weights, const Problem& p, c
   return graph::Constant::of<T>(dtype, {static_cast<int64_t>(packed.size())}, packed);
 }
 
-// bias - zero * sum of w, of every output channel.
-std::vector<int64_t> start_of_channels(const Graph& graph, const Node& node, const Weights& weights, const Problem& p,
-                                       int64_t zero) {
-  const graph::Constant* bias = graph.constant(operand(node, kBias));
-  const std::vector<int64_t> biases = bias != nullptr ? bias->to_int64s() : std::vector<int64_t>();
-  const int64_t depth = p.taps * p.group_in;
-  std::vector<int64_t> start;
-  for (int64_t out = 0; out < p.groups * p.group_out; ++out) {
-    int64_t value = of_channel<int64_t>(biases, out, 0);
-    for (int64_t k = 0; k < depth; ++k) value -= zero * weights.elements[static_cast<size_t>(out * depth + k)];
-    start.push_back(value);
-  }
-  return start;
-}
-
 // Whether every sum, partial ones too, is an integer that float32 holds exactly.
 bool sums_fit_float(const Graph& graph, const Node& node, const Weights& weights, const Problem& p) {
   const std::vector<int64_t> start = start_of_channels(graph, node, weights, p, p.x_zero);
@@ -172,30 +79,6 @@ bool sums_fit_float(const Graph& graph, const Node& node, const Weights& weights
     if (largest >= int64_t{1} << 24) return false;
   }
   return true;
-}
-
-// The same, padded to whole panels like the packed columns.
-graph::ConstantPtr start_values(const Graph& graph, const Node& node, const Weights& weights, const Problem& p,
-                                int64_t zero, int64_t panel_width) {
-  const int64_t padded = (p.group_out + panel_width - 1) / panel_width * panel_width;
-  std::vector<int32_t> start(static_cast<size_t>(p.groups * padded));
-  const std::vector<int64_t> values = start_of_channels(graph, node, weights, p, zero);
-  for (int64_t out = 0; out < p.groups * p.group_out; ++out) {
-    start[static_cast<size_t>(out / p.group_out * padded + out % p.group_out)] =
-        static_cast<int32_t>(values[static_cast<size_t>(out)]);
-  }
-  return graph::Constant::of<int32_t>(DType::kI32, {static_cast<int64_t>(start.size())}, start);
-}
-
-graph::ConstantPtr scale_values(const graph::Constant& scale, const Problem& p, int64_t panel_width) {
-  const std::vector<double> scales = scale.to_doubles();
-  const int64_t padded = (p.group_out + panel_width - 1) / panel_width * panel_width;
-  std::vector<float> values(static_cast<size_t>(p.groups * padded), 0.0f);
-  for (int64_t out = 0; out < p.groups * p.group_out; ++out) {
-    values[static_cast<size_t>(out / p.group_out * padded + out % p.group_out)] =
-        static_cast<float>(of_channel<double>(scales, out, 1));
-  }
-  return graph::Constant::of<float>(DType::kF32, {static_cast<int64_t>(values.size())}, values);
 }
 
 // Whether there are dot products of bytes of that type and weights, which are signed.
@@ -211,41 +94,6 @@ bool multiplies_with_signed(tir::DotProducts products, DType type) {
       return true;
   }
   return false;
-}
-
-// Rows of the highest register tile: accumulators, weights and the broadcast words fit the registers.
-int64_t highest_tile(const tir::Target& target) {
-  const bool many_registers = target.vector_registers >= 32;
-  // Narrow registers: two for an accumulator, or tiles of two vectors (products by element).
-  if (target.vector_bits < 256) return many_registers ? 10 : 4;
-  return many_registers ? 14 : 6;
-}
-
-// Sums of integers times a scale: bounded where that is a number far from the limits.
-AnchorArithmetic arithmetic_of(const Graph& graph, const Node& node) {
-  AnchorArithmetic arithmetic;
-  if (const graph::Constant* scale = graph.constant(operand(node, kScale))) {
-    const std::vector<double> values = scale->to_doubles();
-    arithmetic.is_bounded =
-        std::all_of(values.begin(), values.end(), [](double value) { return std::abs(value) < 0x1p64; });
-  }
-  return arithmetic;
-}
-
-// The largest that such a number can be.
-std::optional<double> magnitude_of(const Graph& graph, const Node& node, const Weights& weights, const Problem& p) {
-  const graph::Constant* scale = graph.constant(operand(node, kScale));
-  if (scale == nullptr || !arithmetic_of(graph, node).is_bounded) return std::nullopt;
-  const std::vector<double> scales = scale->to_doubles();
-  const std::vector<int64_t> biases = start_of_channels(graph, node, weights, p, 0);
-  const auto depth = static_cast<size_t>(p.taps * p.group_in);
-  double largest = 0;
-  for (size_t out = 0; out < biases.size(); ++out) {
-    auto sum = static_cast<double>(std::abs(biases[out]));
-    for (size_t k = 0; k < depth; ++k) sum += 255.0 * std::abs(weights.elements[out * depth + k]);
-    largest = std::max(largest, sum * std::abs(of_channel<double>(scales, static_cast<int64_t>(out), 1)));
-  }
-  return largest;
 }
 
 // Long rows (matrix products, 1x1 convolutions) are cut for the sake of several TECs and of the cache, between tiles.
@@ -276,13 +124,16 @@ class QuantizedPlugin final : public OpPlugin {
  public:
   std::string_view name() const override { return "quantized"; }
 
-  graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&) const override {
+  graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget& target) const override {
     const Node& node = graph.node(anchor);
     if (node.op != "aipu::QuantizedConv" && node.op != "aipu::QuantizedMatMul") return std::nullopt;
     AIPU_RETURN_IF_ERROR(read_problem(graph, node).status());
     if (operand(node, kScale).valid() && graph.type(operand(node, kScale)).dtype != DType::kF32)
       return unsupported("a scale that is not float32");
-    return claim_with_epilogue(graph, anchor);
+    graph::Claim claim = claim_with_epilogue(graph, anchor);
+    const auto known = tir::find_target(target.name);
+    if (known.ok() && known->codegen == "native_c") add_column_blocks(graph, &claim);
+    return claim;
   }
 
   Status setup(SetupContext& context) const override {
@@ -296,6 +147,36 @@ class QuantizedPlugin final : public OpPlugin {
   }
 
  private:
+  // What a claim takes along if its result is taken apart: of pixels that are independent of each other, and where the
+  // neighbours do not ask which column it is. Blocks must not be so narrow that panels are mostly empty.
+  static void add_column_blocks(const Graph& graph, graph::Claim* claim) {
+    const Node& anchor = graph.node(claim->anchor);
+    const auto problem = read_problem(graph, anchor);
+    const auto blocks = column_blocks(graph, graph.node(claim->nodes.back()).outputs[0]);
+    if (!blocks || anchor.op != "aipu::QuantizedConv" || problem->groups != 1 || !is_pointwise(problem->geometry))
+      return;
+    std::set<ValueId> inside;
+    for (const graph::NodeId id : claim->nodes) {
+      const Node& node = graph.node(id);
+      for (const ValueId input : node.inputs) {
+        const bool is_operand = id != claim->anchor && input.valid() && !inside.contains(input);
+        if (is_operand && !(graph::element_count(graph.type(input).shape) == Dim(1))) return;
+      }
+      inside.insert(node.outputs[0]);
+    }
+    constexpr int64_t kPanel = 32;
+    const int64_t apart = blocks->count * rounded_up(blocks->columns, kPanel),
+                  together = rounded_up(blocks->count * blocks->columns, kPanel);
+    if (4 * apart > 5 * together) return;
+    claim->nodes.insert(claim->nodes.end(), {blocks->reshape, blocks->transpose});
+  }
+
+  static bool is_pointwise(const SpatialGeometry& geometry) {
+    return !has_padding(geometry) &&
+           std::all_of(geometry.axes.begin(), geometry.axes.end(),
+                       [](const SpatialAxis& axis) { return axis.kernel == 1 && axis.stride == 1; });
+  }
+
   // Of the lines that tiles are cut from: all pixels where they are one line.
   static RowCount row_count_of_lines(const Graph& graph, const Node& node, const Problem& p) {
     const Dim lines = p.geometry.batch * p.geometry.axes[0].out * p.geometry.axes[1].out;
@@ -319,6 +200,9 @@ class QuantizedPlugin final : public OpPlugin {
       AIPU_ASSIGN_OR_RETURN(const bool staged, setup_staged(context, weights, p));
       if (staged) return {};
     }
+    const std::optional<double> magnitude = magnitude_of(graph, node, weights, p);
+    const auto blocks = column_blocks_of(graph, context.group().nodes);
+    if (blocks) p.group_out = blocks->columns;
     const int vectors = p.group_out <= lanes || (target.vector_bits < 256 && !by_element) ? 1 : 2;
     const int64_t panel_width = static_cast<int64_t>(vectors) * lanes,
                   panels = (p.group_out + panel_width - 1) / panel_width;
@@ -336,7 +220,13 @@ class QuantizedPlugin final : public OpPlugin {
           copy_image(context, x_dtype, read_type, p.x_zero, pads_in_copy || p.group_in % depth != 0, &p.geometry, &x));
     }
     // Not before: a copy goes by lines.
+    const Dim batch = p.geometry.batch;
+    const Dim pixels = p.geometry.axes[0].out * p.geometry.axes[1].out * p.geometry.axes[2].out;
     flatten_pixels(&p.geometry);
+    if (blocks) {  // other blocks are between those of two samples
+      p.geometry.batch = batch;
+      p.geometry.axes[2].in = p.geometry.axes[2].out = pixels;
+    }
     const bool edges = has_padding(p.geometry);
     const int64_t kernel_w = p.geometry.axes[2].kernel;
     Runs runs{kernel_w, (p.group_in + depth - 1) / depth, p.group_in};
@@ -354,37 +244,50 @@ class QuantizedPlugin final : public OpPlugin {
         .set("BY_ELEMENT", by_element)
         .set("VL", lanes)
         .set("NV", vectors);
-    const int64_t highest = highest_tile(target);
+    const int64_t highest = highest_tile(target, vectors);
     params.set("HEIGHTS", heights_of_segments(highest, row_count_of_lines(graph, node, p))).set("EDGES", edges);
     params.set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 64 : 0));
     const graph::Constant* scale = graph.constant(operand(node, kScale));
     const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
     params.set("ACC", accumulator).set("scale_types", pointer_types(scale != nullptr ? 1 : 0, DType::kF32));
-    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue,
-                          bind_packed_epilogue(context, node.outputs[0], accumulator, arithmetic_of(graph, node),
-                                               magnitude_of(graph, node, weights, p), &params));
+    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_packed_epilogue(context, node.outputs[0], accumulator,
+                                                                  arithmetic_of(graph, node), magnitude, &params));
+    params.set("sample_types", scalar_types(blocks ? 1 : 0));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.narrow_kernel("quantized_conv.py", "quantized_conv", params));
 
-    const TensorRef packed = context.add_constant(quad ? pack<int8_t>(packed_type, weights, p, runs, panel_width)
-                                                       : pack<int16_t>(packed_type, weights, p, runs, panel_width));
-    KernelArguments arguments;
-    arguments.pointer("x", x)
-        .pointer("weights", packed)
-        .pointer("start", context.add_constant(start_values(graph, node, weights, p, zero, panel_width)));
-    if (scale != nullptr) arguments.pointer("scale[0]", context.add_constant(scale_values(*scale, p, panel_width)));
-    const Dim segment = graph::max(graph::min(p.geometry.axes[2].out, longest_segment(highest)), 1);
-    arguments.pointer("out", context.value(epilogue.result))
-        .list("extras", epilogue.extra_arguments)
-        .scalars({{"taps", runs.taps}, {"steps", runs.steps}, {"edge_steps", p.group_in / depth}})
-        .scalar("segment", segment);
-    bind_geometry(p.geometry, &arguments);
-    bind_groups(p.groups, p.group_in, p.group_out, &arguments);
-    arguments.scalar("ldc", p.groups * p.group_out);
-    const Dim rows = p.geometry.batch * p.geometry.axes[0].out * p.geometry.axes[1].out;
-    AIPU_RETURN_IF_ERROR(
-        context.launch(std::move(kernel), arguments,
-                       graph::max(rows * graph::ceildiv(p.geometry.axes[2].out, segment) * Dim(p.groups * panels), 1)));
-    return declare_strided_output(context, epilogue);
+    // What a Reshape and a Transpose make of the epilogue's result, or that itself.
+    const ValueId result = stored_value(context);
+    const Dim ldc = p.groups * p.group_out;
+    for (int64_t block = 0; block < (blocks ? blocks->count : 1); ++block) {
+      p.first_out = block * p.group_out;
+      const Weights part = blocks ? columns_of(weights, p) : Weights();
+      const Weights& columns = blocks ? part : weights;
+      const TensorRef packed = context.add_constant(quad ? pack<int8_t>(packed_type, columns, p, runs, panel_width)
+                                                         : pack<int16_t>(packed_type, columns, p, runs, panel_width));
+      KernelArguments arguments;
+      arguments.pointer("x", x)
+          .pointer("weights", packed)
+          .pointer("start", context.add_constant(start_values(graph, node, columns, p, zero, panel_width)));
+      if (scale != nullptr) arguments.pointer("scale[0]", context.add_constant(scale_values(*scale, p, panel_width)));
+      const Dim segment = graph::max(graph::min(p.geometry.axes[2].out, longest_segment(highest)), 1);
+      const auto element = static_cast<int64_t>(dtype_bytes(graph.type(result).dtype));
+      arguments.pointer("out", context.value(result), block * element * pixels * ldc)
+          .list("extras", epilogue.extra_arguments)
+          .scalars({{"taps", runs.taps}, {"steps", runs.steps}, {"edge_steps", p.group_in / depth}})
+          .scalar("segment", segment);
+      bind_geometry(p.geometry, &arguments);
+      bind_groups(p.groups, p.group_in, p.group_out, &arguments);
+      arguments.scalar("ldc", ldc);
+      if (blocks) arguments.scalar("samples[0]", blocks->count * pixels * ldc);
+      const Dim rows = p.geometry.batch * p.geometry.axes[0].out * p.geometry.axes[1].out;
+      const Dim units = rows * graph::ceildiv(p.geometry.axes[2].out, segment) * Dim(p.groups * panels);
+      AIPU_RETURN_IF_ERROR(context.launch(kernel, arguments, graph::max(units, 1)));
+      if (blocks) {
+        context.implementation.strided_samples.push_back(
+            {result, context.implementation.launches.size() - 1, "out", "samples[0]"});
+      }
+    }
+    return result == epilogue.result ? declare_strided_output(context, epilogue) : Status();
   }
 
   // Through the local memory of TECs; false: no tiling fits.

@@ -15,6 +15,7 @@
 #include "kernels/parts/gemm.h"
 #include "kernels/parts/spatial.h"
 #include "kernels/parts/strided_output.h"
+#include "kernels/parts/winograd_tiles.h"
 #include "kernels/plugins/plugin_list.h"
 
 namespace aipu::kernels {
@@ -24,6 +25,9 @@ using graph::Dim;
 using graph::Graph;
 using graph::Node;
 
+// With dilation many tiles are edge and the direct kernel leaves out many taps: what is multiplied has to be less by
+// enough. Measured: at 0.64 of the direct multiplications a fifth is gained, at 0.85 nothing.
+constexpr double kMostOfDirect = 0.8;
 // Of an image. Below, half of the tiles would be edge.
 constexpr int64_t kLeastExtent = 4;
 // Below (not measured), the transforms would outweigh the multiplications saved; with 16 of them a third of the time is
@@ -43,39 +47,16 @@ constexpr int64_t kStageVectors = 4;
 // have to be shorter than direct ones to lose as little. Each cut costs up to a twentieth of the time that is left.
 int64_t channels_of_sum(int64_t channels) { return channels < 128 ? 32 : 64; }
 
-int64_t points(int m) { return int64_t{m + 2} * (m + 2); }
-
-// Tiles along an axis, of all sub-lattices of a dilation.
-Dim tiles_of(const SpatialAxis& axis, int m) {
-  return Dim(axis.dilation) * graph::ceildiv(graph::ceildiv(axis.out, axis.dilation), m);
-}
-
-// With dilation many tiles are edge and the direct kernel leaves out many taps: whether what is multiplied is still
-// less by enough. Measured: at 0.64 of the direct multiplications a fifth is gained, at 0.85 nothing.
-bool is_worth_lattices(const SpatialGeometry& geometry, int m) {
-  constexpr double kMostOfDirect = 0.8;
-  double direct = 1, by_tiles = 1;
-  for (size_t i = 1; i < 3; ++i) {
-    const SpatialAxis& axis = geometry.axes[i];
-    const auto tiles = tiles_of(axis, m).constant();
-    if (!tiles) return false;
-    by_tiles *= static_cast<double>(*tiles * (m + 2));
-    int64_t inside = 0;
-    for (const auto& [first, last] : pixels_of_taps(axis)) inside += last - first;
-    direct *= static_cast<double>(inside);
-  }
-  return by_tiles <= kMostOfDirect * direct;
-}
-
 // Whether F(4x4) is faster than F(2x2), for which any image will do whose extents are symbolic.
 bool is_worth_large_tiles(const SpatialGeometry& geometry, int64_t out_channels, int64_t in_channels) {
   // What it multiplies of what F(2x2) does: 9/16 where no tile is edge. Measured: at 0.7 a quarter is gained, at 1 a
   // twentieth lost.
   constexpr double kMostOfSmallTiles = 0.85;
   int64_t tiles = geometry.batch.constant_or(1);
-  double share = static_cast<double>(points(4)) / static_cast<double>(points(2));
+  double share = static_cast<double>(winograd_points(4)) / static_cast<double>(winograd_points(2));
   for (size_t i = 1; i < 3; ++i) {
-    const auto large = tiles_of(geometry.axes[i], 4).constant(), small = tiles_of(geometry.axes[i], 2).constant();
+    const auto large = winograd_tiles(geometry.axes[i], 4).constant(),
+               small = winograd_tiles(geometry.axes[i], 2).constant();
     if (!large || !small) return true;
     tiles *= *large;
     share *= static_cast<double>(*large) / static_cast<double>(*small);
@@ -111,17 +92,11 @@ std::optional<SpatialGeometry> suitable(const Graph& graph, const Node& node, in
     return axis.stride == 1 && axis.out.constant_or(kLeastExtent) >= kLeastExtent;
   });
   const bool dilated = geometry->axes[1].dilation != 1 || geometry->axes[2].dilation != 1;
-  if (dilated && !is_worth_lattices(*geometry, m)) return std::nullopt;
+  if (dilated && winograd_share(*geometry, m).value_or(1) > kMostOfDirect) return std::nullopt;
   return fits && all_finite(*weights) ? std::optional(*geometry) : std::nullopt;
 }
 
-// How much of a layer is in scratch memory at a time.
-struct Block {
-  int64_t tiles = 0;
-  bool all_panels = false;  // or one by one
-};
-
-Block block_of(int m, int64_t in_channels) {
+WinogradBlock block_of(int m, int64_t in_channels) {
   // Tiles whose transformed input stays in the second-level cache, in multiples of 14 rows, the greatest register tile.
   // Of many channels that would be so few that the weights pass by too often: rather the planes of many tiles one after
   // the other.
@@ -131,22 +106,6 @@ Block block_of(int m, int64_t in_channels) {
   }
   if (in_channels >= 192) return {56, true};
   return {42, false};
-}
-
-// The heights that rows of tiles are cut into. Blocks of F(4x4) are small: those that two or three register tiles make
-// are all there.
-std::vector<int64_t> heights_of(int m, int greatest) {
-  if (m == 2) return tile_heights({1, false}, greatest);
-  std::vector<int64_t> heights;
-  for (int64_t height = greatest; height > 0; height -= 2 * height > greatest ? 1 : (height + 1) / 2)
-    heights.push_back(height);
-  return heights;
-}
-
-// Transformed tiles are written and read again: where no cache keeps them, that costs more than it saves.
-bool keeps_tiles(const graph::ClaimTarget& target) {
-  const auto found = tir::find_target(target.name);
-  return found.ok() && found->cache_bytes() > 0;
 }
 
 struct Variant {
@@ -165,7 +124,7 @@ class WinogradPlugin final : public OpPlugin {
   graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget& target) const override {
     if (!variant_.cuts_sums && !target.fast_math) return std::nullopt;
     const Node& node = graph.node(anchor);
-    if (node.op != "Conv" || !keeps_tiles(target) || !suitable(graph, node, m_)) return std::nullopt;
+    if (node.op != "Conv" || !keeps_winograd_tiles(target) || !suitable(graph, node, m_)) return std::nullopt;
     return claim_with_epilogue(graph, anchor, variant_.score);
   }
 
@@ -181,12 +140,12 @@ class WinogradPlugin final : public OpPlugin {
     const RegisterTile tile = register_tile(context.target(), out_channels, lanes);
     const int64_t panel_width = static_cast<int64_t>(tile.vectors) * lanes;
     const int64_t panels = (out_channels + panel_width - 1) / panel_width;
-    const Block block = block_of(m_, in_channels);
+    const WinogradBlock block = block_of(m_, in_channels);
     const int64_t block_panels = block.all_panels ? panels : 1;
     dsl::TemplateParams params;
     set_tile_params(context.target(), tile, lanes, DType::kF32, &params);
     params.set("X", DType::kF32)
-        .set("HEIGHTS", heights_of(m_, tile.rows))
+        .set("HEIGHTS", winograd_heights(m_, tile.rows))
         .set("IN_TAIL", in_channels % lanes != 0)
         .set("TAIL", out_channels % lanes != 0)
         .set("M", m_)
@@ -205,11 +164,11 @@ class WinogradPlugin final : public OpPlugin {
     const SpatialAxis& height = geometry.axes[1];
     const SpatialAxis& width = geometry.axes[2];
     // And which tiles are not finite.
-    const int64_t stage = m_ == 4 ? points(m_) * kStageVectors * lanes + block.tiles : 0;
-    const int64_t scratch = points(m_) * ((block.tiles * (in_channels + 2 * lanes) + lanes) +
-                                          (block_panels * block.tiles * panel_width + lanes)) +
+    const int64_t stage = m_ == 4 ? winograd_points(m_) * kStageVectors * lanes + block.tiles : 0;
+    const int64_t scratch = winograd_points(m_) * ((block.tiles * (in_channels + 2 * lanes) + lanes) +
+                                                   (block_panels * block.tiles * panel_width + lanes)) +
                             stage;
-    const Dim tiles = geometry.batch * tiles_of(height, m_) * tiles_of(width, m_);
+    const Dim tiles = geometry.batch * winograd_tiles(height, m_) * winograd_tiles(width, m_);
     const Dim tecs = graph::max(graph::min(tiles, tec_count()), 1);
     // A vector for each line of the input that is measured, of as many lines at most as there are.
     std::vector<KernelArgument> magnitudes;
@@ -227,15 +186,8 @@ class WinogradPlugin final : public OpPlugin {
         .list("extras", epilogue.extra_arguments)
         .scalar("scratch_size", scratch);
     arguments.scalars({{"batch", geometry.batch}, {"channels", in_channels}, {"out_channels", out_channels}});
-    arguments.record(
-        "height",
-        {{"image", height.in}, {"result", height.out}, {"pad", height.pad_begin}, {"dilation", height.dilation}});
-    arguments.record(
-        "width", {{"image", width.in}, {"result", width.out}, {"pad", width.pad_begin}, {"dilation", width.dilation}});
-    arguments.record("blocking", {{"tiles", block.tiles},
-                                  {"panels", block_panels},
-                                  {"panel_chunks", block.all_panels ? 1 : points(m_)},
-                                  {"point_chunks", block.all_panels ? panels : 1}});
+    bind_winograd_sides(geometry, &arguments);
+    bind_winograd_block(block, panels, m_, &arguments);
     arguments.scalar("ldc", graph.type(epilogue.result).shape.back());
     AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, tecs));
     return declare_strided_output(context, epilogue);
@@ -319,7 +271,7 @@ graph::ConstantPtr pack_winograd(graph::ConstantPtr weights, int m, int64_t pane
         }
       }
     };
-    return graph::Constant::deferred(DType::kF32, {points(m), panels, in_channels, panel_width}, hash, m + 2,
+    return graph::Constant::deferred(DType::kF32, {winograd_points(m), panels, in_channels, panel_width}, hash, m + 2,
                                      std::move(fill));
   }
   auto fill = [weights = std::move(weights), m, panel_width, side, chunk_bytes](int64_t first,
@@ -328,7 +280,7 @@ graph::ConstantPtr pack_winograd(graph::ConstantPtr weights, int m, int64_t pane
       transform_panel(*weights, m, panel_width, panel, 0, side, out.data(), chunk_bytes);
     }
   };
-  return graph::Constant::deferred(DType::kF32, {panels, points(m), in_channels, panel_width}, hash, panels,
+  return graph::Constant::deferred(DType::kF32, {panels, winograd_points(m), in_channels, panel_width}, hash, panels,
                                    std::move(fill));
 }
 

@@ -183,6 +183,15 @@ Expr value_to_store(const Store& store) {
   return store.value;
 }
 
+tir::Expr ExprToTir::call_helper(const MathFunction& function, Type type, const std::vector<Expr>& operands) {
+  const Type own = Type::scalar(type.element == DType::kF64 ? DType::kF64 : DType::kF32);
+  auto& helper = helpers_[str_cat(function.name, "_", dtype_name(own.element))];
+  if (!helper) helper = function.helper(own.element);
+  std::vector<tir::Expr> args;
+  for (const Expr& operand : operands) args.push_back(tir::cast(own, (*this)(operand)));
+  return tir::cast(type, tir::make_expr(own, tir::FunctionCall{helper->name, std::move(args)}));
+}
+
 tir::Expr ExprToTir::convert_call(const Expr& expr, const Call& n) {
   const Type type = expr->type;
   if (n.name == "likely") return (*this)(n.args[0]);
@@ -191,11 +200,13 @@ tir::Expr ExprToTir::convert_call(const Expr& expr, const Call& n) {
   if (n.name == "reinterpret")
     return intrinsic("reinterpret", type, {(*this)(n.args[0])}, {{"dtype", tir::attribute_of_type(type)}});
   const MathFunction* function = find_function(n.name);
-  if (function == nullptr || (function->intrinsic.empty() && function->expand == nullptr)) {
+  if (function == nullptr ||
+      (function->intrinsic.empty() && function->expand == nullptr && function->helper == nullptr)) {
     fail(unsupported(str_cat("'", n.name, "' has no form in kernels: ", to_text(expr))));
     return tir::int_imm(0);
   }
   if (function->expand != nullptr) return (*this)(function->expand(n.args));
+  if (function->helper != nullptr) return call_helper(*function, type, n.args);
   // Scalar units have no bfloat16.
   const bool widen = n.args[0]->type.element == DType::kBF16;
   std::vector<tir::Expr> args;

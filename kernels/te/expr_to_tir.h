@@ -34,6 +34,7 @@ class ExprToTir {
   tir::Expr convert_binary(const Expr& expr, const struct Binary& n);
   tir::Expr floor_quotient(const Expr& expr, const struct Binary& n);
   tir::Expr convert_call(const Expr& expr, const struct Call& n);
+  tir::Expr call_helper(const struct MathFunction& function, Type type, const std::vector<Expr>& operands);
   tir::Expr intrinsic(std::string_view name, Type type, std::vector<tir::Expr> args,
                       std::vector<std::pair<std::string, int64_t>> attributes = {});
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/te/bit_functions.h"
+#include "kernels/te/float_remainder.h"
 
 namespace aipu::te {
 
@@ -23,7 +24,6 @@ Expr expand_log1p(const std::vector<Expr>& a) {
   const Expr corrected = div(mul(fn("log", u), a[0]), sub(u, one));
   return make_expr(a[0]->type, Select{is_true(BinaryOp::kEq, u, one), a[0], corrected});
 }
-Expr expand_fmod(const std::vector<Expr>& a) { return sub(a[0], mul(fn("trunc", div(a[0], a[1])), a[1])); }
 Expr expand_hypot(const std::vector<Expr>& a) { return fn("sqrt", add(mul(a[0], a[0]), mul(a[1], a[1]))); }
 Expr expand_isfinite(const std::vector<Expr>& a) {
   return is_true(BinaryOp::kLe, fn("abs", a[0]), max_value(a[0]->type));
@@ -59,7 +59,7 @@ constexpr MathFunction kFunctions[] = {
     {"round", 1, Operands::kRounding, "round"},
     {"nearbyint", 1, Operands::kRounding, "round"},
     {"power", 2, Operands::kFloat, "pow"},
-    {"fmod", 2, Operands::kFloat, "", expand_fmod},
+    {"fmod", 2, Operands::kFloat, "", nullptr, false, fmod_function},
     {"hypot", 2, Operands::kFloat, "", expand_hypot},
     {"atan2", 2, Operands::kFloat, "", expand_atan2},
     {"copysign", 2, Operands::kFloat, "", expand_copysign},

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/tir/stmt.h"
 #include "kernels/te/expr.h"
 
 namespace aipu::te {
@@ -22,9 +23,10 @@ struct MathFunction {
   std::string_view name;
   int arity;
   Operands operands;
-  std::string_view intrinsic;  // S.<name> of TIR; empty: `expand` says it by others
+  std::string_view intrinsic;  // S.<name> of TIR; empty: `expand` says it by others, or it is a function of TIR
   Expr (*expand)(const std::vector<Expr>& args) = nullptr;
-  bool of_integers = false;  // of kClassify
+  bool of_integers = false;                     // of kClassify
+  tir::PrimFuncPtr (*helper)(DType) = nullptr;  // of float32 and float64
 };
 
 const MathFunction* find_function(std::string_view name);

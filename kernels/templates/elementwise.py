@@ -12,6 +12,7 @@ Parameters bound by kernels/parts/strided_map.cpp:
                            operands that are walked backwards (an argument begins with what its pointer points at); -1:
                            the pointer is that place
   conversions[k], out_conversion  none, mask (uint8 <-> bool vector) or float32 (16-bit floats are computed in float32)
+  ahead[k]                 how many elements in front of its own place contiguous operand k is fetched; 0: none
   number_types             N_NUMBERS scalars, which are the operands behind the N_IN tensors
   compute(x)               the expression; x[k] is operand k as a vector of VL lanes
   FAULTS                   the codes of what it may report; if there are any, it is compute(x, active), with the mask of
@@ -37,6 +38,8 @@ def load(k, p, j, lane_mask, stride, tables):
     elif modes[k] == "broadcast":
         raw = S.vbcast(p[0], lanes=VL)
     elif modes[k] == "contiguous":
+        if ahead[k] > 0 and lane_mask is None:
+            S.prefetch(p + (j + ahead[k]))
         raw = S.vload(p + j, mask=lane_mask, lanes=VL)
     elif modes[k] == "reversed":
         raw = S.vrevs(S.vload(p - (j + (VL - 1)), mask=turned(lane_mask), lanes=VL))

@@ -20,6 +20,7 @@ Parameters bound by kernels/plugins/quantized.cpp:
                a tile
   scale_types  one pointer type if the accumulators are scaled to float32 (ACC = float32), none if they are stored (ACC
                = int32)
+  sample_types one int32 scalar where samples, of one line each, lie apart in the result; else none
 The rest is the epilogue's (epilogue.py).
 
 Weights are packed [group][panel][kd][kh][tap][step][NV * VL columns][depth in four bytes], zero padded. A step is four
@@ -116,8 +117,9 @@ def quantized_conv(
     edge_steps: S.i32,
     segment: S.i32,
     ldc: S.i32,
+    samples: sample_types,
 ):
-    """Pixels of the result are `ldc` elements apart."""
+    """Pixels of the result are `ldc` elements apart, and samples of one line each `samples[0]` where there is one."""
     depth, height, width = geometry.depth, geometry.height, geometry.width
     channels = geometry.channels
     panels = S.ceildiv(groups.result, NV * VL)
@@ -207,7 +209,7 @@ def quantized_conv(
                         place,
                         extras,
                         out,
-                        (number * width.result + here) * ldc,
+                        number * samples[0] + here * ldc if len(samples) > 0 else (number * width.result + here) * ldc,
                         ldc,
                         n,
                         columns,

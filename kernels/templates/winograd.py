@@ -24,25 +24,27 @@ sub-lattices of an image are images of their own.
 from aipu import script as S
 from gemm import LEFT_OVER, multiply_add, multiply_blocks, row_bases, row_value
 from sharing import balanced, own_share
-from spatial import intervals
 from winograd_2x2 import input_2x2, output_2x2, tail_2x2
-from winograd_4x4 import STAGE_SIZE, Patch, Tile, direct_4x4, input_4x4, output_4x4
+from winograd_4x4 import STAGE_SIZE, direct_4x4, input_4x4, output_4x4
+from winograd_tiles import Blocking, Patch, Side, Tile, length_from, own_tiles, pixels_before, place_of, tiles_along
 
 
-def multiply_step(height, acc, bases, lda, b, bv, k):
+def multiply_step(height, acc, bases, lda, b, bv, k, ahead, ahead_step):
     for v in S.unroll(NV):
         bv[v] = S.vload(b + (k * (NV * VL) + v * VL), lanes=VL)
     if PREFETCH > 0:
         for v in S.unroll(NV):
             S.prefetch(b + ((k + PREFETCH) * (NV * VL) + v * VL))
+        S.prefetch(ahead + S.i64(k) * ahead_step, level=2)
     for i in S.unroll(height):
         left = row_value(bases, i, lda, S.i64(k))
         for v in S.unroll(NV):
             acc[i * NV + v] = multiply_add(acc[i * NV + v], left, bv[v])
 
 
-def sum_products(height, acc, a, lda, b, depth):
-    """acc[i * NV + v] = row i of a by vector v of the columns of b."""
+def sum_products(height, acc, a, lda, b, depth, ahead, ahead_step):
+    """acc[i * NV + v] = row i of a by vector v of the columns of b. For each step of the depth something from `ahead`
+    on, ahead_step elements further each time, is fetched."""
     bv = S.alloc_buffer((NV,), f"{ACC}x{VL}")
     for i in S.unroll(height * NV):
         acc[i] = S.cast(0, f"{ACC}x{VL}")
@@ -51,10 +53,10 @@ def sum_products(height, acc, a, lda, b, depth):
         whole = multiply_blocks(acc, 0, height, a, lda, b, depth)
         for k in S.unroll(LEFT_OVER):
             if whole + k < depth:
-                multiply_step(height, acc, bases, lda, b, bv, whole + k)
+                multiply_step(height, acc, bases, lda, b, bv, whole + k, ahead, ahead_step)
     else:
         for k in range(depth):
-            multiply_step(height, acc, bases, lda, b, bv, k)
+            multiply_step(height, acc, bases, lda, b, bv, k, ahead, ahead_step)
 
 
 @S.prim_func(is_inline=False)
@@ -65,91 +67,32 @@ def product_tile(
     b: S.ptr(ACC, "global"),
     depth: S.i32,
     out: S.ptr(ACC, "global"),
+    ahead: S.ptr(ACC, "global"),
+    ahead_step: S.i64,
 ):
     acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
     if SUMS == 0:
-        sum_products(height, acc, a, lda, b, depth)
+        sum_products(height, acc, a, lda, b, depth, ahead, ahead_step)
         for i in S.unroll(height * NV):
             S.vstore(acc[i], out + i * VL)
     else:
         for first in range(0, depth, SUMS):
-            sum_products(height, acc, a + first, lda, b + first * (NV * VL), S.min(depth - first, SUMS))
+            sum_products(
+                height,
+                acc,
+                a + first,
+                lda,
+                b + first * (NV * VL),
+                S.min(depth - first, SUMS),
+                ahead + S.i64(first) * ahead_step,
+                ahead_step,
+            )
             if first == 0:
                 for i in S.unroll(height * NV):
                     S.vstore(acc[i], out + i * VL)
             else:
                 for i in S.unroll(height * NV):
                     S.vstore(S.vload(out + i * VL, lanes=VL) + acc[i], out + i * VL)
-
-
-@S.record
-class Side:
-    """An axis; with dilation its sub-lattices, `dilation` of them, are axes of their own."""
-
-    image: S.i32
-    result: S.i32
-    pad: S.i32
-    dilation: S.i32
-
-
-@S.record
-class Start:
-    """Along an axis the first output pixel of a tile, and where its first tap is: at `index` of the pixels of the image
-    from `offset` on that are a dilation apart.
-    """
-
-    result: S.i32
-    offset: S.i32
-    index: S.i32
-
-
-@S.record
-class Place:
-    """Of a tile."""
-
-    image: S.i32
-    height: Start
-    width: Start
-
-
-def start_at(number, lattice, side):
-    """Of tile `number` of a sub-lattice."""
-    result = number * M
-    index = result - side.pad
-    offset = S.i32(0)
-    if side.dilation != 1:
-        result = result * side.dilation + lattice
-        position = result - side.pad
-        index = position // side.dilation
-        if index * side.dilation > position:
-            index = index - 1
-        offset = position - index * side.dilation
-    return Start(result, offset, index)
-
-
-def place_of(tile, tiles_h, tiles_w, height, width):
-    """Tiles are counted by image, sub-lattice, row and column."""
-    image = tile // (tiles_h * tiles_w)
-    row = (tile // tiles_w) % tiles_h
-    column = tile % tiles_w
-    lattices = height.dilation * width.dilation
-    lattice = S.i32(0)
-    if lattices != 1:
-        lattice = image % lattices
-        image = image // lattices
-    return Place(
-        image, start_at(row, lattice // width.dilation, height), start_at(column, lattice % width.dilation, width)
-    )
-
-
-def pixels_before(place, height, width):
-    """The pixel of the whole input that a tile's image starts with."""
-    return (place.image * height.image + place.height.offset) * width.image + place.width.offset
-
-
-def length_from(first, extent, side):
-    """How many pixels of an extent there are from the first on, a dilation apart."""
-    return intervals(S.max(extent - first, 0), side.dilation)
 
 
 # Every so many lines of an image are measured.
@@ -192,18 +135,6 @@ def bound_of(magnitudes, image, image_height, image_width, channels):
     return bound if bound > S.fp32(0) and bound < S.fp32(1e38) else S.fp32(1e38)
 
 
-@S.record
-class Blocking:
-    """At most `tiles` tiles and `panels` panels are worked on at once. The weights of the next panel are panel_chunks
-    pieces of [ic][NR] further on, those of the next point point_chunks.
-    """
-
-    tiles: S.i32
-    panels: S.i32
-    panel_chunks: S.i32
-    point_chunks: S.i32
-
-
 @S.prim_func
 def winograd(
     x: S.ptr(X, "global"),
@@ -221,24 +152,10 @@ def winograd(
     scratch_size: S.i32,
     ldc: S.i32,
 ):
-    tiles_h = S.ceildiv(intervals(height.result, height.dilation), M)
-    tiles_w = S.ceildiv(intervals(width.result, width.dilation), M)
-    tiles = batch * (height.dilation * width.dilation) * tiles_h * tiles_w
-    panels = S.ceildiv(out_channels, NV * VL)
-    tecs = S.get_local_size()
+    tiles_h, tiles_w = tiles_along(height), tiles_along(width)
+    work = own_tiles(batch * (height.dilation * width.dilation) * tiles_h * tiles_w, out_channels, blocking.tiles)
+    size = work.block
     tid = S.get_local_id()
-    tile_first = S.i32(0)
-    tile_last = S.i32(tiles)
-    panel_first = S.i32(0)
-    panel_last = S.i32(panels)
-    if tiles * (M * M) < 256 * tecs and panels >= 2 * tecs:
-        # Few tiles: the weights are what is to be shared out; the transformed input is small.
-        panel_first, panel_last = balanced(panels, tecs, tid)
-    else:
-        tile_first, tile_last = balanced(tiles, tecs, tid)
-    # Blocks of equal size.
-    blocks = S.max(S.ceildiv(tile_last - tile_first, blocking.tiles), 1)
-    size = S.max(S.ceildiv(tile_last - tile_first, blocks), 1)
     lda = S.ceildiv(channels, VL) * VL + VL
     v_plane = S.i64(size * lda + VL)
     m_panel = size * (NV * VL)
@@ -254,8 +171,8 @@ def winograd(
         measure_lines(x, magnitudes[0], batch, height.image, width.image, channels)
     line = S.i64(height.dilation * width.image * channels)
     pixel = S.i64(width.dilation * channels)
-    for begin in range(tile_first, tile_last, size):
-        count = S.min(size, tile_last - begin)
+    for begin in range(work.tile_first, work.tile_last, size):
+        count = S.min(size, work.tile_last - begin)
         for t in range(count):
             place = place_of(begin + t, tiles_h, tiles_w, height, width)
             y, column = place.height, place.width
@@ -274,8 +191,10 @@ def winograd(
                 patch = Patch(y.index, column.index, in_h, in_w, line, pixel)
                 input_4x4(image, patch, channels, stage, own, v_plane, bound, stands_out + t)
         cuts = S.ceildiv(count, HEIGHTS[0])
-        for group in range(panel_first, panel_last, blocking.panels):
-            group_panels = S.min(blocking.panels, panel_last - group)
+        # Each cut fetches a part of the next weights: the first one would wait for all of them.
+        ahead_step = S.i64(S.ceildiv(NV * VL, cuts))
+        for group in range(work.panel_first, work.panel_last, blocking.panels):
+            group_panels = S.min(blocking.panels, work.panel_last - group)
             for xi in range((M + 2) * (M + 2)):
                 a = v + S.i64(xi) * v_plane
                 for p in range(group_panels):
@@ -283,15 +202,23 @@ def winograd(
                         channels * (NV * VL)
                     )
                     product = m + (S.i64(xi) * m_plane + p * m_panel)
-                    row = 0
+                    ahead = b + channels * (NV * VL)
                     for cut in range(cuts):
-                        end = row + count // cuts
-                        if cut < count % cuts:
-                            end = end + 1
+                        row, end = balanced(count, cuts, cut)
                         for h in S.unroll(len(HEIGHTS)):
                             while row + HEIGHTS[h] <= end:
-                                product_tile(HEIGHTS[h], a + row * lda, lda, b, channels, product + row * (NV * VL))
+                                product_tile(
+                                    HEIGHTS[h],
+                                    a + row * lda,
+                                    lda,
+                                    b,
+                                    channels,
+                                    product + row * (NV * VL),
+                                    ahead,
+                                    ahead_step,
+                                )
                                 row = row + HEIGHTS[h]
+                        ahead = ahead + S.i64(channels) * ahead_step
             for p in range(group_panels):
                 n = (group + p) * (NV * VL)
                 for t in range(count):

@@ -19,6 +19,7 @@ nearest cache for each; the output even rows first, then odd ones, likewise.
 from aipu import script as S
 from epilogue import finish_shared, shared_values
 from gemm import multiply_add_vectors
+from winograd_tiles import Patch, Tile, has_pixel, origin_of
 
 # Channels of a patch that are copied at a time where part of it lies outside the image.
 STAGE = 4 * VL
@@ -108,27 +109,6 @@ def patch_4x4(
     # NaN is not within it either.
     if not S.vall(seen <= S.vbcast(bound, lanes=VL)):
         stands_out[0] = 1
-
-
-@S.record
-class Patch:
-    """Where it begins in an image of height x width pixels; lines are `line` elements apart, pixels `pitch`."""
-
-    y: S.i32
-    column: S.i32
-    height: S.i32
-    width: S.i32
-    line: S.i64
-    pitch: S.i64
-
-
-def has_pixel(patch, r, s):
-    y, column = patch.y + r, patch.column + s
-    return y >= 0 and y < patch.height and column >= 0 and column < patch.width
-
-
-def origin_of(x, patch):
-    return x + (S.i64(patch.y) * patch.line + S.i64(patch.column) * patch.pitch)
 
 
 @S.prim_func(is_inline=False)
@@ -289,17 +269,6 @@ def taps_of(u0, u1, u2, u5):
     """Three weights of the six that G made of them, by its rows 0 and infinity and their difference at +-A."""
     square = POINT_A * POINT_A
     return [scaled(square * POINT_B * POINT_B, u0), scaled(POINT_A * (square - POINT_B * POINT_B), u1 - u2), u5]
-
-
-@S.record
-class Tile:
-    """Where its rows x columns pixels go: from row_offset on, lines `line` elements apart and pixels `pitch`."""
-
-    row_offset: S.i32
-    line: S.i32
-    pitch: S.i32
-    rows: S.i32
-    columns: S.i32
 
 
 @S.prim_func(is_inline=False)

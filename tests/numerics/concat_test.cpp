@@ -97,6 +97,109 @@ TEST(Concat, OfPartsOfASplit) {
   }
 }
 
+// A model whose results are the same where what is split is a result too, which is written over by nobody.
+template <class Make>
+void check_beside_shown(const std::string& name, const std::map<std::string, Tensor>& inputs, Make make) {
+  const auto path_of = [&](bool shown) { return temporary_path(name + (shown ? "_shown.onnx" : ".onnx")); };
+  for (const bool shown : {false, true}) {
+    OnnxBuilder b(name, 7);
+    int count = 0;
+    make(b, [&](const std::string& whole) {
+      if (shown) b.output(whole, "whole" + std::to_string(count++), DType::kF32, {});
+    });
+    ASSERT_TRUE(b.save(path_of(shown)).ok());
+  }
+  for (const std::string& target : runnable_targets()) {
+    for (const int threads : {1, 2}) {
+      const auto expected = run_road(path_of(true), inputs, {.target = target, .threads = threads});
+      ASSERT_TRUE(expected.ok()) << target << ": " << expected.status().message();
+      const auto actual = run_road(path_of(false), inputs, {.target = target, .threads = threads});
+      ASSERT_TRUE(actual.ok()) << target << ": " << actual.status().message();
+      for (const auto& [output, tensor] : *actual) expect_close(tensor, expected->at(output), 0, 0, target + output);
+    }
+  }
+}
+
+// Parts of a Split that a Concat puts back where they were, as in a detector's decoding of boxes: what is split is made
+// in the result, of any number of samples.
+TEST(Concat, OfPartsThatStay) {
+  std::mt19937 random(12);
+  const auto make = [](OnnxBuilder& b, const auto& show) {
+    const auto x = b.input("x", DType::kF32, {"n", 3, 5, 44});
+    const auto turned = b.op("Transpose", {b.op("Tanh", {x})}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+    show(turned);
+    const auto parts = b.node("Split", {turned, b.ints({2, 3, 29, 10})}, {{"axis", 3}}, 4);
+    const auto doubled = b.op("Add", {parts[0], parts[0]}), squared = b.op("Mul", {parts[1], parts[1]});
+    const auto joined = b.op("Concat", {doubled, squared, parts[2], parts[3]}, {{"axis", 3}});
+    b.output(b.op("Neg", {b.op("Reshape", {joined, b.ints({-1, 15, 44})})}), "y", DType::kF32, {"n", 15, 44});
+  };
+  check_beside_shown("parts_that_stay", {{"x", random_tensor(random, {4, 3, 5, 44})}}, make);
+  EXPECT_EQ(copies_of("parts_that_stay"), 0U);
+  EXPECT_EQ(copies_of("parts_that_stay_shown"), 2U);
+}
+
+// The same where it cannot be: parts move; another Concat has one too; what is split has another reader; two Concats
+// want it; the Concat becomes a part of one itself, whose rows are longer.
+TEST(Concat, OfPartsThatDoNotStay) {
+  std::mt19937 random(13);
+  const auto make = [](OnnxBuilder& b, const auto& show) {
+    const auto x = b.input("x", DType::kF32, {"n", 5, 44}), z = b.input("z", DType::kF32, {"n", 5, 26});
+    const auto split = [&](const std::string& value) {
+      show(value);
+      return b.node("Split", {value, b.ints({8, 10, 26})}, {{"axis", 2}}, 3);
+    };
+    const auto join = [&](const std::vector<std::string>& values) { return b.op("Concat", values, {{"axis", 2}}); };
+    const auto doubled = [&](const std::string& value) { return b.op("Add", {value, value}); };
+    const auto one = split(b.op("Exp", {x}));
+    b.output(join({one[1], doubled(one[0]), one[2]}), "moves", DType::kF32, {"n", 5, 44});
+    const auto two = split(b.op("Sigmoid", {x}));
+    b.output(join({two[0], doubled(two[1]), z}), "left", DType::kF32, {"n", 5, 44});
+    b.output(join({doubled(z), two[2], doubled(two[1])}), "right", DType::kF32, {"n", 5, 62});
+    const auto whole = b.op("Softsign", {x});
+    const auto three = split(whole);
+    b.output(join({doubled(three[0]), three[1], three[2]}), "read", DType::kF32, {"n", 5, 44});
+    b.output(b.op("Softmax", {whole}), "too", DType::kF32, {"n", 5, 44});
+    const auto four = split(b.op("Elu", {x}));
+    b.output(join({doubled(four[0]), doubled(four[1]), four[2]}), "once", DType::kF32, {"n", 5, 44});
+    b.output(join({four[0], doubled(four[1]), z}), "again", DType::kF32, {"n", 5, 44});
+    const auto five = split(b.op("Selu", {x}));
+    const auto inner = join({doubled(five[0]), five[1], five[2]});
+    b.output(b.relu(join({inner, b.op("Erf", {x})})), "wider", DType::kF32, {"n", 5, 88});
+  };
+  check_beside_shown("parts_move", {{"x", random_tensor(random, {3, 5, 44})}, {"z", random_tensor(random, {3, 5, 26})}},
+                     make);
+}
+
+// Operands that are runs of the result's samples, of any number of these, are made there by kernels that walk samples
+// any distance apart: through Reshapes, and with a Split's parts that stay. Not where an operand is copied, is an input,
+// or has other readers.
+TEST(Concat, OfRunsOfManySamples) {
+  std::mt19937 random(14);
+  const auto make = [](OnnxBuilder& b, const auto& show) {
+    const auto x = b.input("x", DType::kF32, {"n", 270, 2, 44}), z = b.input("z", DType::kF32, {"n", 8, 44});
+    std::vector<std::string> heads;
+    for (const char* const function : {"Tanh", "Exp"}) {
+      const auto turned = b.op("Transpose", {b.op(function, {x})}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+      show(turned);
+      const auto parts = b.node("Split", {turned, b.ints({2, 3, 39})}, {{"axis", 3}}, 3);
+      const auto doubled = b.op("Add", {parts[0], parts[0]}), squared = b.op("Mul", {parts[1], parts[1]});
+      const auto joined = b.op("Concat", {doubled, squared, parts[2]}, {{"axis", 3}});
+      heads.push_back(b.op("Reshape", {joined, b.ints({-1, 540, 44})}));
+    }
+    const auto shared = b.op("Transpose", {x}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+    heads.push_back(b.op("Reshape", {shared, b.ints({-1, 540, 44})}));
+    heads.push_back(z);
+    b.output(b.op("Neg", {shared}), "shared", DType::kF32, {"n", 2, 270, 44});
+    b.output(b.op("Concat", heads, {{"axis", 1}}), "y", DType::kF32, {"n", 1628, 44});
+  };
+  for (const int64_t n : {5, 1, 0}) {
+    const auto tensor = [&](std::vector<int64_t> shape) { return random_tensor(random, std::move(shape)); };
+    check_beside_shown("runs_of_samples", {{"x", tensor({n, 270, 2, 44})}, {"z", tensor({n, 8, 44})}}, make);
+  }
+  EXPECT_EQ(copies_of("runs_of_samples"), 2U);        // of `shared` and z
+  EXPECT_EQ(copies_of("runs_of_samples_shown"), 6U);  // of all operands, and of two parts
+}
+
 // A block as in DenseNet: every layer's input continues the one before.
 TEST(Concat, DenseBlock) {
   std::mt19937 random(7);

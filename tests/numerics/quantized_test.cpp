@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <tuple>
 
-#include "codegen/targets/target.h"
-#include "tests/numerics/road.h"
+#include "gbuilder/build.h"
+#include "tests/numerics/integers.h"
 
 namespace aipu::test {
 namespace {
@@ -16,178 +18,6 @@ using models::Extents;
 using models::NamedAttributes;
 using models::OnnxBuilder;
 using models::TensorData;
-
-int64_t pick(std::mt19937& random, int64_t low, int64_t high) {
-  return std::uniform_int_distribution<int64_t>(low, high)(random);
-}
-bool flip(std::mt19937& random) { return pick(random, 0, 1) == 1; }
-
-std::vector<std::string> targets_with_dot_products() {
-  std::vector<std::string> targets = runnable_targets();
-  if (__builtin_cpu_supports("avx512vnni") != 0 && __builtin_cpu_supports("avx512bw") != 0)
-    targets.emplace_back("host-avx512-vnni");
-  return targets;
-}
-
-// 8-bit integers with how they stand for real numbers.
-struct Integers {
-  std::vector<int64_t> shape;
-  std::vector<int64_t> elements;
-  DType dtype = DType::kU8;
-  std::vector<int64_t> zeros = {0};  // one, or one per output channel
-  std::vector<float> scales = {1};
-};
-
-int64_t count_of(const std::vector<int64_t>& shape) {
-  int64_t count = 1;
-  for (const int64_t extent : shape) count *= extent;
-  return count;
-}
-int64_t lowest(DType dtype) { return dtype == DType::kI8 ? -128 : 0; }
-
-// Of the whole range; mostly ends of the range when `extreme`, where 16-bit intermediate sums would saturate.
-Integers random_integers(std::mt19937& random, std::vector<int64_t> shape, DType dtype, bool extreme) {
-  Integers result{std::move(shape), {}, dtype, {0}, {1}};
-  for (int64_t k = count_of(result.shape); k > 0; --k) {
-    const int64_t value = extreme && pick(random, 0, 3) != 0 ? (flip(random) ? 255 : 0) : pick(random, 0, 255);
-    result.elements.push_back(value + lowest(dtype));
-  }
-  return result;
-}
-
-int64_t random_zero(std::mt19937& random, DType dtype) {
-  return flip(random) ? lowest(dtype) : pick(random, 0, 255) + lowest(dtype);
-}
-float random_scale(std::mt19937& random) { return std::uniform_real_distribution<float>(0.002f, 0.05f)(random); }
-
-TensorData data_of(const std::vector<int64_t>& elements, DType dtype, std::vector<int64_t> shape) {
-  TensorData data{dtype, std::move(shape), {}};
-  for (const int64_t element : elements) {
-    for (size_t byte = 0; byte < dtype_bytes(dtype); ++byte)
-      data.bytes.push_back(static_cast<std::byte>(static_cast<uint64_t>(element) >> (8 * byte)));
-  }
-  return data;
-}
-std::vector<int64_t> shape_of_parameters(size_t count) {
-  return count == 1 ? std::vector<int64_t>{} : std::vector<int64_t>{static_cast<int64_t>(count)};
-}
-
-std::string zeros_of(OnnxBuilder& b, const Integers& x) {
-  return b.initializer(data_of(x.zeros, x.dtype, shape_of_parameters(x.zeros.size())));
-}
-std::string scales_of(OnnxBuilder& b, const Integers& x) {
-  return b.initializer(TensorData::f32(shape_of_parameters(x.scales.size()), x.scales));
-}
-std::string constant_of(OnnxBuilder& b, const Integers& x) {
-  return b.initializer(data_of(x.elements, x.dtype, x.shape));
-}
-
-// The road of the tests carries float32: integers pass as numbers and are cast inside the model.
-std::string integer_input(OnnxBuilder& b, const std::string& name, const Integers& x, Extents extents = {}) {
-  if (extents.empty()) extents.assign(x.shape.begin(), x.shape.end());
-  const std::string value = b.input(name, DType::kF32, extents);
-  return b.op("Cast", {value}, {{"to", x.dtype == DType::kI8 ? 3 : 2}});
-}
-void integer_output(OnnxBuilder& b, const std::string& value, const std::string& name, size_t rank) {
-  b.output(b.op("Cast", {value}, {{"to", 1}}), name, DType::kF32, Extents(rank, Extents::value_type("")));
-}
-Tensor as_tensor(const Integers& x) { return {x.shape, {x.elements.begin(), x.elements.end()}}; }
-
-void check_road(OnnxBuilder& b, const std::string& name, const std::map<std::string, Tensor>& inputs,
-                const Tensor& expected, bool interpret) {
-  const std::string path = temporary_path(name + ".onnx");
-  ASSERT_TRUE(b.save(path).ok());
-  const auto check = [&](const RoadOptions& options) {
-    const auto actual = run_road(path, inputs, options);
-    ASSERT_TRUE(actual.ok()) << options.target << ": " << actual.status().message();
-    expect_close(actual->at("y"), expected, 0, 0, name + " on " + options.target + " " + options.backend);
-  };
-  for (const std::string& target : targets_with_dot_products()) check({.target = target});
-  if (!interpret) return;
-  for (const char* target : {"host-avx512-vnni", "host-avx2"}) check({.target = target, .backend = "interp"});
-}
-
-// ---- convolution
-
-struct Window {
-  std::vector<int64_t> kernel, strides, dilations, pads;
-  int64_t group = 1;
-  NamedAttributes attributes() const {
-    return {{"kernel_shape", kernel}, {"strides", strides}, {"dilations", dilations}, {"pads", pads}, {"group", group}};
-  }
-};
-
-// Exact sums of (x - zero) * (w - zero), [N, OC, spatial...].
-Integers convolve(const Integers& x, const Integers& w, const Window& window) {
-  const size_t spatial = window.kernel.size();
-  Integers y{{x.shape[0], w.shape[0]}, {}, DType::kI32, {0}, {1}};
-  for (size_t i = 0; i < spatial; ++i) {
-    const int64_t reach = (window.kernel[i] - 1) * window.dilations[i] + 1;
-    y.shape.push_back((x.shape[2 + i] + window.pads[i] + window.pads[spatial + i] - reach) / window.strides[i] + 1);
-  }
-  const int64_t pixels = count_of({y.shape.begin() + 2, y.shape.end()}), taps = count_of(window.kernel);
-  const int64_t image = count_of({x.shape.begin() + 2, x.shape.end()}), group_out = w.shape[0] / window.group;
-  for (int64_t n = 0; n < x.shape[0]; ++n) {
-    for (int64_t oc = 0; oc < w.shape[0]; ++oc) {
-      const int64_t w_zero = w.zeros[w.zeros.size() == 1 ? 0 : static_cast<size_t>(oc)];
-      for (int64_t pixel = 0; pixel < pixels; ++pixel) {
-        int64_t sum = 0;
-        for (int64_t tap = 0; tap < taps; ++tap) {
-          int64_t at = 0, p = pixel, t = tap, stride = 1;
-          bool inside = true;
-          for (size_t i = spatial; i-- > 0;) {
-            const int64_t position =
-                p % y.shape[2 + i] * window.strides[i] - window.pads[i] + t % window.kernel[i] * window.dilations[i];
-            inside = inside && position >= 0 && position < x.shape[2 + i];
-            at += position * stride;
-            stride *= x.shape[2 + i];
-            p /= y.shape[2 + i];
-            t /= window.kernel[i];
-          }
-          if (!inside) continue;
-          for (int64_t ic = 0; ic < w.shape[1]; ++ic) {
-            const int64_t channel = oc / group_out * w.shape[1] + ic;
-            sum += (x.elements[static_cast<size_t>((n * x.shape[1] + channel) * image + at)] - x.zeros[0]) *
-                   (w.elements[static_cast<size_t>((oc * w.shape[1] + ic) * taps + tap)] - w_zero);
-          }
-        }
-        y.elements.push_back(sum);
-      }
-    }
-  }
-  return y;
-}
-
-// float32 as the kernels compute: one factor per channel, one multiplication, ties to even. Also held against the real
-// number.
-int64_t requantised(int64_t sum, float factor, double exact, const Integers& y) {
-  const float scaled = static_cast<float>(sum) * factor;
-  const double low = static_cast<double>(lowest(y.dtype)), high = low + 255, zero = static_cast<double>(y.zeros[0]);
-  const double result = std::min(std::max(std::nearbyint(scaled) + zero, low), high);
-  EXPECT_NEAR(result, std::min(std::max(exact + zero, low), high), 0.501);
-  return static_cast<int64_t>(result);
-}
-
-// Of [N, C, ...] by channel.
-Tensor requantised(const Integers& sums, const std::vector<int64_t>& bias, const Integers& x, const Integers& w,
-                   const Integers& y) {
-  Tensor result{sums.shape, {}};
-  const int64_t inner = count_of({sums.shape.begin() + 2, sums.shape.end()});
-  for (size_t k = 0; k < sums.elements.size(); ++k) {
-    const auto channel = static_cast<size_t>(static_cast<int64_t>(k) / inner % sums.shape[1]);
-    const float w_scale = w.scales[w.scales.size() == 1 ? 0 : channel];
-    const int64_t sum = sums.elements[k] + (bias.empty() ? 0 : bias[channel]);
-    const double exact = static_cast<double>(sum) * x.scales[0] * w_scale / y.scales[0];
-    result.data.push_back(static_cast<float>(requantised(sum, x.scales[0] * w_scale / y.scales[0], exact, y)));
-  }
-  return result;
-}
-
-struct ConvCase {
-  Integers x, w, y;
-  Window window;
-  std::vector<int64_t> bias;
-};
 
 ConvCase random_conv(std::mt19937& random) {
   ConvCase c;
@@ -242,14 +72,8 @@ TEST(Quantized, QLinearConv) {
     std::mt19937 random(seed * 977 + 5);
     const ConvCase c = random_conv(random);
     OnnxBuilder b("qlinear_conv", seed);
-    std::vector<std::string> operands = {integer_input(b, "x", c.x), scales_of(b, c.x), zeros_of(b, c.x),
-                                         constant_of(b, c.w),        scales_of(b, c.w), zeros_of(b, c.w),
-                                         scales_of(b, c.y),          zeros_of(b, c.y)};
-    if (!c.bias.empty())
-      operands.push_back(b.initializer(data_of(c.bias, DType::kI32, {static_cast<int64_t>(c.bias.size())})));
-    integer_output(b, b.op("QLinearConv", operands, c.window.attributes()), "y", c.x.shape.size());
-    check_road(b, "qlinear_conv" + std::to_string(seed), {{"x", as_tensor(c.x)}},
-               requantised(convolve(c.x, c.w, c.window), c.bias, c.x, c.w, c.y), seed < 6);
+    add_qlinear_conv(b, c);
+    check_road(b, "qlinear_conv" + std::to_string(seed), {{"x", as_tensor(c.x)}}, expected_of(c), seed < 6);
     if (testing::Test::HasFailure()) return;
   }
 }
@@ -271,19 +95,16 @@ TEST(Quantized, ConvTranspose) {
     }
     const Integers y{{}, {}, DType::kU8, {117}, {seed % 2 == 0 ? 0.1f : 2.0f}};
     std::vector<int64_t> bias;
-    std::vector<float> bias_scales;
     for (int64_t k = 0; k < out; ++k) bias.push_back(pick(random, -5000, 5000));
-    for (const float scale : w.scales) bias_scales.push_back(x.scales[0] * scale);
+    Integers of_product{{out}, bias, DType::kI32, {0}, {}};
+    for (const float scale : w.scales) of_product.scales.push_back(x.scales[0] * scale);
 
     OnnxBuilder b("conv_transpose", seed);
     const std::string left = b.op("DequantizeLinear", {integer_input(b, "x", x), scales_of(b, x), zeros_of(b, x)});
     const std::string right =
         b.op("DequantizeLinear", {constant_of(b, w), scales_of(b, w), zeros_of(b, w)}, {{"axis", 1}});
     const std::string added =
-        b.op("DequantizeLinear",
-             {b.initializer(data_of(bias, DType::kI32, {out})),
-              b.initializer(TensorData::f32(shape_of_parameters(bias_scales.size()), bias_scales))},
-             {{"axis", 0}});
+        b.op("DequantizeLinear", {constant_of(b, of_product), scales_of(b, of_product)}, {{"axis", 0}});
     const std::string product = b.op("ConvTranspose", {left, right, added}, {{"strides", std::vector{stride, stride}}});
     integer_output(b, b.op("QuantizeLinear", {product, scales_of(b, y), zeros_of(b, y)}), "y", 4);
 
@@ -347,13 +168,9 @@ TEST(Quantized, PaddedThreeByThree) {
       c.w = random_integers(random, {33, 8, 3, 3}, DType::kI8, true);
       c.y.scales = {300};
       OnnxBuilder b("padded", seed);
-      const std::string y = b.op("QLinearConv",
-                                 {integer_input(b, "x", c.x), scales_of(b, c.x), zeros_of(b, c.x), constant_of(b, c.w),
-                                  scales_of(b, c.w), zeros_of(b, c.w), scales_of(b, c.y), zeros_of(b, c.y)},
-                                 c.window.attributes());
-      integer_output(b, y, "y", 4);
-      check_road(b, "padded" + std::to_string(seed), {{"x", as_tensor(c.x)}},
-                 requantised(convolve(c.x, c.w, c.window), {}, c.x, c.w, c.y), stride == 1 && width == 7);
+      add_qlinear_conv(b, c);
+      check_road(b, "padded" + std::to_string(seed), {{"x", as_tensor(c.x)}}, expected_of(c),
+                 stride == 1 && width == 7);
       if (testing::Test::HasFailure()) return;
     }
   }
@@ -374,13 +191,8 @@ TEST(Quantized, LargeQuotients) {
       c.y.scales = {scale};
       c.y.zeros = {lowest(c.y.dtype) + 77};
       OnnxBuilder b("large_quotients", seed);
-      const std::string y = b.op("QLinearConv",
-                                 {integer_input(b, "x", c.x), scales_of(b, c.x), zeros_of(b, c.x), constant_of(b, c.w),
-                                  scales_of(b, c.w), zeros_of(b, c.w), scales_of(b, c.y), zeros_of(b, c.y)},
-                                 c.window.attributes());
-      integer_output(b, y, "y", 4);
-      check_road(b, "large_quotients" + std::to_string(seed), {{"x", as_tensor(c.x)}},
-                 requantised(convolve(c.x, c.w, c.window), {}, c.x, c.w, c.y), seed == 3);
+      add_qlinear_conv(b, c);
+      check_road(b, "large_quotients" + std::to_string(seed), {{"x", as_tensor(c.x)}}, expected_of(c), seed == 3);
       if (testing::Test::HasFailure()) return;
     }
   }
@@ -412,15 +224,8 @@ TEST(Quantized, PaddedDepthwise) {
     c.y.scales = {300};
     c.y.zeros = {100};
     OnnxBuilder b("padded_depthwise", seed);
-    const std::string x =
-        integer_input(b, "x", c.x, k.is_open ? Extents{"N", channels, "H", "W"} : Extents{2, channels, 5, k.width});
-    const std::string y = b.op("QLinearConv",
-                               {x, scales_of(b, c.x), zeros_of(b, c.x), constant_of(b, c.w), scales_of(b, c.w),
-                                zeros_of(b, c.w), scales_of(b, c.y), zeros_of(b, c.y)},
-                               c.window.attributes());
-    integer_output(b, y, "y", 4);
-    check_road(b, "padded_depthwise" + std::to_string(seed), {{"x", as_tensor(c.x)}},
-               requantised(convolve(c.x, c.w, c.window), {}, c.x, c.w, c.y), seed == 1);
+    add_qlinear_conv(b, c, k.is_open ? Extents{"N", channels, "H", "W"} : Extents{2, channels, 5, k.width});
+    check_road(b, "padded_depthwise" + std::to_string(seed), {{"x", as_tensor(c.x)}}, expected_of(c), seed == 1);
     if (testing::Test::HasFailure()) return;
   }
 }
@@ -588,6 +393,66 @@ TEST(Quantized, ClippedConv) {
     }
     check_road(b, "clipped" + std::to_string(seed), {{"x", as_tensor(x)}}, expected, seed == 1);
     if (testing::Test::HasFailure()) return;
+  }
+}
+
+// A detector's head: the columns of a product are taken apart and put in front of the pixels. Each block is computed
+// where it belongs, of any number of samples, with the bias and the scales of its own channels.
+TEST(Quantized, ColumnsTakenApart) {
+  std::mt19937 random(3);
+  constexpr int64_t kSamples = 2, kBlocks = 3, kColumns = 30, kHeight = 5, kWidth = 9, kDepth = 10;
+  Integers x = random_integers(random, {kSamples, kDepth, kHeight, kWidth}, DType::kU8, false);
+  Integers w = random_integers(random, {kBlocks * kColumns, kDepth, 1, 1}, DType::kI8, false);
+  x.scales = {0.02f};
+  x.zeros = {9};
+  w.scales.assign(static_cast<size_t>(kBlocks * kColumns), 0);
+  w.zeros.assign(w.scales.size(), 0);
+  std::vector<int64_t> bias;
+  std::vector<float> factors;
+  for (float& scale : w.scales) {
+    scale = random_scale(random);
+    factors.push_back(x.scales[0] * scale);
+    bias.push_back(pick(random, -5000, 5000));
+  }
+  const Window window{{1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, 1};
+  const Integers sums = convolve(x, w, window);
+  std::vector<float> gains(w.scales.size());
+  for (float& gain : gains) gain = 1 + random_scale(random);
+  // Neighbours that ask which column it is stay outside of it.
+  for (const bool has_gains : {false, true}) {
+    OnnxBuilder b("head", 3);
+    const std::string image = integer_input(b, "x", x, {"n", kDepth, kHeight, kWidth});
+    const std::string input = b.op("DequantizeLinear", {image, scales_of(b, x), zeros_of(b, x)});
+    const std::string weights =
+        b.op("DequantizeLinear", {constant_of(b, w), scales_of(b, w), zeros_of(b, w)}, {{"axis", 0}});
+    const std::string added = b.op("DequantizeLinear",
+                                   {b.initializer(data_of(bias, DType::kI32, {kBlocks * kColumns})),
+                                    b.initializer(TensorData::f32({kBlocks * kColumns}, factors))},
+                                   {{"axis", 0}});
+    std::string head = b.relu(b.op("Conv", {input, weights, added}, window.attributes()));
+    if (has_gains) head = b.op("Mul", {head, b.initializer(TensorData::f32({1, kBlocks * kColumns, 1, 1}, gains))});
+    const std::string apart = b.op("Reshape", {head, b.ints({-1, kBlocks, kColumns, kHeight, kWidth})});
+    const std::string turned = b.op("Transpose", {apart}, {{"perm", std::vector<int64_t>{0, 1, 3, 4, 2}}});
+    b.output(turned, "y", DType::kF32, {"n", kBlocks, kHeight, kWidth, kColumns});
+    Tensor expected{{kSamples, kBlocks, kHeight, kWidth, kColumns}, {}};
+    for (int64_t k = 0; k < count_of(expected.shape); ++k) {
+      const int64_t n = k / (kBlocks * kHeight * kWidth * kColumns), pixel = k / kColumns % (kHeight * kWidth);
+      const auto channel = static_cast<size_t>(k / (kColumns * kHeight * kWidth) % kBlocks * kColumns + k % kColumns);
+      const size_t at = (static_cast<size_t>(n * kBlocks * kColumns) + channel) * kHeight * kWidth;
+      const int64_t sum = sums.elements[at + static_cast<size_t>(pixel)] + bias[channel];
+      const float value = std::max(static_cast<float>(sum) * factors[channel], 0.0f);
+      expected.data.push_back(has_gains ? value * gains[channel] : value);
+    }
+    check_road(b, "head", {{"x", as_tensor(x)}}, expected, !has_gains);
+    gbuilder::BuildOptions build;
+    build.model = temporary_path("head.onnx");
+    build.output = temporary_path("head.aipu.bin");
+    build.dump_ir = temporary_path(has_gains ? "head_with_gains" : "head");
+    build.target = "host-avx512-vnni";
+    ASSERT_TRUE(gbuilder::build_model(build).ok());
+    std::ifstream groups(build.dump_ir + "/groups.txt");
+    const std::string text{std::istreambuf_iterator<char>(groups), {}};
+    EXPECT_EQ(text.find("aipu::QuantizedConv* Relu Reshape Transpose") != std::string::npos, !has_gains) << text;
   }
 }
 

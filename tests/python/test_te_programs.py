@@ -236,6 +236,31 @@ def test_functions_of_two_floats(target, name):
     np.testing.assert_array_equal(np.signbit(out.numpy()[signs]), np.signbit(wanted[signs]))
 
 
+# The quotient may have more bits than the type: the rest is exact all the same. Of random bits, so of all magnitudes.
+@pytest.mark.parametrize("target", ["interpreter", *TARGETS])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_remainders_of_floats(target, dtype):
+    count, rng, info = 1000, np.random.default_rng(8), np.finfo(dtype)
+    p, q = (rng.bytes(count * info.bits // 8) for _ in range(2))
+    p, q = (np.frombuffer(data, dtype).copy() for data in (p, q))
+    special = np.array([0, -0.0, 1, -3, np.inf, -np.inf, np.nan, info.tiny, info.smallest_subnormal, -info.max], dtype)
+    p[:100], q[:100] = (v.ravel() for v in np.meshgrid(special, special))
+    with np.errstate(all="ignore"):
+        q[500:] = p[500:] / rng.integers(1, 1 << 20, 500)  # quotients of a few bits
+    a, b = te.placeholder((count,), dtype, name="a"), te.placeholder((count,), dtype, name="b")
+    c = te.compute((count,), lambda i: te.fmod(a[i], b[i]), name="c")
+    s = te.create_schedule(c.op)
+    threads(s, c)
+    device = tvm.device("cpu" if target == "interpreter" else target, 0)
+    out = tvm.nd.array(np.zeros(count, dtype), device)
+    tvm.build(s, [a, b, c], target)(tvm.nd.array(p, device), tvm.nd.array(q, device), out)
+    with np.errstate(invalid="ignore"):
+        wanted = np.fmod(p, q)
+    np.testing.assert_array_equal(out.numpy(), wanted)
+    signs = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(out.numpy()[signs]), np.signbit(wanted[signs]))
+
+
 @pytest.mark.parametrize("target", ["interpreter", *TARGETS])
 def test_powers_of_two(target):
     x = np.concatenate([random(50), np.array([1e-44, 3e38, np.inf, -0.0, 1, 1, 1], "float32")])
