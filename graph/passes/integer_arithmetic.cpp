@@ -462,19 +462,8 @@ class IntegerArithmetic {
 
   // ---- DequantizeLinear moves down, until it meets a QuantizeLinear
 
-  // How many leading operands of the op carry data that it only moves, or chooses from by size; 0: not such an op.
-  static size_t data_operands(const Node& n) {
-    static const std::set<std::string, std::less<>> moves = {
-        "Reshape", "Flatten",      "Squeeze",      "Unsqueeze", "Transpose", "Slice", "Identity",
-        "Split",   "DepthToSpace", "SpaceToDepth", "Expand",    "Tile",      "Gather"};
-    if (moves.contains(n.op)) return 1;
-    if (n.op == "Concat") return n.inputs.size();
-    if (n.op == "MaxPool" && (n.outputs.size() < 2 || !n.outputs[1].valid())) return 1;
-    return 0;
-  }
-
   Result<bool> sink_dequantize(NodeId id) {
-    const size_t count = data_operands(node(id));
+    const size_t count = moved_operands(node(id));
     if (count == 0) return false;
     const auto first = dequantized_8bit(input(id, 0));
     if (!first || !first->per_tensor() || graph_.constant(first->x) != nullptr) return false;
@@ -590,9 +579,9 @@ class IntegerArithmetic {
     if (!mover.valid() || !only_quantized_as_by(id, x)) return false;
     static const std::set<std::string, std::less<>> movers = {"Concat",    "Reshape",   "Flatten", "Squeeze",
                                                               "Unsqueeze", "Transpose", "MaxPool", "DepthToSpace"};
-    const bool is_mover = movers.contains(node(mover).op) && data_operands(node(mover)) > 0;
+    const bool is_mover = movers.contains(node(mover).op) && moved_operands(node(mover)) > 0;
     if (!is_mover && !repeats_elements(node(mover))) return false;
-    const size_t count = is_mover ? data_operands(node(mover)) : 1;
+    const size_t count = is_mover ? moved_operands(node(mover)) : 1;
     const std::vector<NodeId> users = graph_.users(x);
     const std::string op = node(mover).op;
     const Attributes attributes = node(mover).attributes;

@@ -1,5 +1,5 @@
 // What several ops make of an 8-bit integer, looked up in a table (pass tabulate_bytes): against the same written out in
-// double, and against the ops' own kernels, bit by bit.
+// double, and against the ops' own kernels, bit by bit. And int8 that becomes uint8 (pass unsigned_bytes).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -158,6 +158,40 @@ TEST(ByteFunctions, InTheStoreOfAProduct) {
       ASSERT_TRUE(expected.ok()) << target << ": " << expected.status().message();
       expect_close(actual->at("y"), expected->at("y"), 0, 0, target);
     }
+  }
+}
+
+// Pass unsigned_bytes: int8 behind convolutions with borders, pools and a residual sum, against the same without it.
+TEST(UnsignedBytes, GiveTheSame) {
+  const std::string target = targets().back();
+  for (const int64_t zero : {0, 37}) {
+    SCOPED_TRACE(zero);
+    std::mt19937 random(static_cast<unsigned>(zero + 200));
+    OnnxBuilder b("unsigned", 4);
+    b.set_opset(20);
+    Writer w(b, DType::kI8);
+    const Step step{0.03f, zero}, weights{0.01f, 0};
+    const auto kernel = [&](int64_t out, int64_t in, int64_t size) {
+      TensorData data{DType::kI8, {out, in, size, size}, {}};
+      for (int64_t k = 0; k < out * in * size * size; ++k)
+        data.bytes.push_back(static_cast<std::byte>(random() & 0xff));
+      return w.dequantize(b.initializer(data), weights);
+    };
+    const std::vector<int64_t> border = {1, 1, 1, 1};
+    const std::string x = w.round(b.input("x", DType::kF32, {2, 12, 10, 9}), step);
+    const std::string first = w.round(b.op("Conv", {x, kernel(20, 12, 3)}, {{"pads", border}}), step);
+    const std::string pool = b.op("MaxPool", {first}, {{"kernel_shape", std::vector<int64_t>{3, 3}}, {"pads", border}});
+    const std::string deep = b.op("Conv", {pool, kernel(20, 1, 3)}, {{"pads", border}, {"group", 20}});
+    const std::string sum = w.round(b.op("Add", {w.round(deep, step), first}), step);
+    b.output(b.op("Conv", {sum, kernel(7, 20, 1)}), "y", DType::kF32, {2, 7, 10, 9});
+    const std::string path = temporary_path("unsigned.onnx");
+    ASSERT_TRUE(b.save(path).ok());
+    const std::map<std::string, Tensor> inputs = {{"x", random_tensor(random, {2, 12, 10, 9}, -3, 3)}};
+    const auto actual = run_road(path, inputs, {.target = target});
+    const auto expected = run_road(path, inputs, {.target = target, .disabled_passes = {"unsigned_bytes"}});
+    ASSERT_TRUE(actual.ok()) << actual.status().message();
+    ASSERT_TRUE(expected.ok()) << expected.status().message();
+    expect_close(actual->at("y"), expected->at("y"), 0, 0, target);
   }
 }
 

@@ -95,19 +95,16 @@ TEST(Quantized, ConvTranspose) {
     }
     const Integers y{{}, {}, DType::kU8, {117}, {seed % 2 == 0 ? 0.1f : 2.0f}};
     std::vector<int64_t> bias;
-    std::vector<float> bias_scales;
     for (int64_t k = 0; k < out; ++k) bias.push_back(pick(random, -5000, 5000));
-    for (const float scale : w.scales) bias_scales.push_back(x.scales[0] * scale);
+    Integers of_product{{out}, bias, DType::kI32, {0}, {}};
+    for (const float scale : w.scales) of_product.scales.push_back(x.scales[0] * scale);
 
     OnnxBuilder b("conv_transpose", seed);
     const std::string left = b.op("DequantizeLinear", {integer_input(b, "x", x), scales_of(b, x), zeros_of(b, x)});
     const std::string right =
         b.op("DequantizeLinear", {constant_of(b, w), scales_of(b, w), zeros_of(b, w)}, {{"axis", 1}});
     const std::string added =
-        b.op("DequantizeLinear",
-             {b.initializer(data_of(bias, DType::kI32, {out})),
-              b.initializer(TensorData::f32(shape_of_parameters(bias_scales.size()), bias_scales))},
-             {{"axis", 0}});
+        b.op("DequantizeLinear", {constant_of(b, of_product), scales_of(b, of_product)}, {{"axis", 0}});
     const std::string product = b.op("ConvTranspose", {left, right, added}, {{"strides", std::vector{stride, stride}}});
     integer_output(b, b.op("QuantizeLinear", {product, scales_of(b, y), zeros_of(b, y)}), "y", 4);
 
