@@ -201,6 +201,27 @@ TEST(Concat, OfWhatIsMadeBeforeThePartsThatStay) {
                      make);
 }
 
+// The same where such a result is made inside another one itself.
+TEST(Concat, OfWhatIsMadeBeforePartsInsideAnother) {
+  std::mt19937 random(16);
+  const auto make = [](OnnxBuilder& b, const auto& show) {
+    const auto c = b.input("c", DType::kF32, {1, 5, 16}), d = b.input("d", DType::kF32, {1, 5, 16});
+    const auto joined = b.op("Concat", {c, d}, {{"axis", 2}});
+    const auto whole = b.relu(b.input("y", DType::kF32, {1, 5, 64}));
+    show(whole);
+    const auto parts = b.node("Split", {whole, b.ints({32, 32})}, {{"axis", 2}}, 2);
+    b.output(b.op("Sigmoid", {parts[0]}), "rest", DType::kF32, {1, 5, 32});
+    const auto over = b.op("Concat", {joined, parts[1]}, {{"axis", 2}});
+    const auto outer = b.op("Concat", {over, b.input("e", DType::kF32, {1, 3, 64})}, {{"axis", 1}});
+    b.output(b.op("Neg", {outer}), "outer", DType::kF32, {1, 8, 64});
+  };
+  const auto tensor = [&](std::vector<int64_t> shape) { return random_tensor(random, std::move(shape)); };
+  check_beside_shown(
+      "inside_another",
+      {{"c", tensor({1, 5, 16})}, {"d", tensor({1, 5, 16})}, {"y", tensor({1, 5, 64})}, {"e", tensor({1, 3, 64})}},
+      make);
+}
+
 // Operands that are runs of the result's samples, of any number of these, are made there by kernels that walk samples
 // any distance apart: through Reshapes, and with a Split's parts that stay. Not where an operand is copied, is an input,
 // or has other readers.
