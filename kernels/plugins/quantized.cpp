@@ -1,6 +1,7 @@
 // aipu::QuantizedConv and aipu::QuantizedMatMul: convolutions and matrix products of 8-bit integers with a fused
 // epilogue. A matrix product is a 1x1 convolution over a row of pixels.
-#include <cmath>
+#include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <set>
 
@@ -79,6 +80,64 @@ bool sums_fit_float(const Graph& graph, const Node& node, const Weights& weights
     if (largest >= int64_t{1} << 24) return false;
   }
   return true;
+}
+
+// The most taps that are outside the image at once, on each side of two axes.
+struct TapsOutside {
+  int64_t above = 0, below = 0, before = 0, behind = 0;
+};
+
+// nullopt: not known, the outermost axis has some too, or they are so many that the starts of sums would be too.
+std::optional<TapsOutside> taps_outside(const Problem& p) {
+  const auto taps = [](const Dim& padding, const SpatialAxis& axis) -> std::optional<int64_t> {
+    const auto extent = padding.constant();
+    if (!extent) return std::nullopt;
+    return std::min((*extent + axis.dilation - 1) / axis.dilation, axis.kernel);
+  };
+  const auto& [depth, height, width] = p.geometry.axes;
+  const auto above = taps(height.pad_begin, height), below = taps(height.pad_end, height),
+             before = taps(width.pad_begin, width), behind = taps(width.pad_end, width);
+  if (!above || !below || !before || !behind || !(depth.pad_begin == Dim(0)) || !(depth.pad_end == Dim(0)))
+    return std::nullopt;
+  constexpr int64_t kMost = 32;
+  if ((*above + 1) * (*below + 1) * 2 * (*behind + 1) > kMost) return std::nullopt;
+  return TapsOutside{*above, *below, *before, *behind};
+}
+
+// start_values() without the taps that are outside: [above][below][before or none][behind][column].
+graph::ConstantPtr starts_of_edges(const Graph& graph, const Node& node, const Weights& weights, const Problem& p,
+                                   const TapsOutside& outside, int64_t zero, int64_t panel_width) {
+  const std::vector<int64_t> of_all = start_of_channels(graph, node, weights, p, zero);
+  const auto taps = static_cast<size_t>(p.taps), depth = static_cast<size_t>(p.group_in);
+  std::vector<int64_t> sums;  // of weights: [channel][tap]
+  for (size_t k = 0; k < of_all.size() * taps; ++k) {
+    const auto first = weights.elements.begin() + static_cast<ptrdiff_t>(k * depth);
+    sums.push_back(std::accumulate(first, first + static_cast<ptrdiff_t>(depth), int64_t{0}));
+  }
+  const int64_t lines = p.geometry.axes[1].kernel, width = p.geometry.axes[2].kernel,
+                padded = rounded_up(p.group_out, panel_width);
+  std::vector<int32_t> starts;
+  const auto append = [&](int64_t above, int64_t below, int64_t before, int64_t behind) {
+    const size_t first = starts.size();
+    starts.resize(first + static_cast<size_t>(p.groups * padded));
+    for (size_t channel = 0; channel < of_all.size(); ++channel) {
+      int64_t start = of_all[channel];
+      for (size_t tap = 0; tap < taps; ++tap) {
+        const int64_t column = static_cast<int64_t>(tap) % width, line = static_cast<int64_t>(tap) / width % lines;
+        if (line < above || line >= lines - below || column < before || column >= width - behind)
+          start += zero * sums[channel * taps + tap];
+      }
+      const auto out = static_cast<int64_t>(channel);
+      starts[first + static_cast<size_t>(out / p.group_out * padded + out % p.group_out)] = static_cast<int32_t>(start);
+    }
+  };
+  for (int64_t above = 0; above <= outside.above; ++above) {
+    for (int64_t below = 0; below <= outside.below; ++below) {
+      for (const int64_t before : {int64_t{0}, outside.before})
+        for (int64_t behind = 0; behind <= outside.behind; ++behind) append(above, below, before, behind);
+    }
+  }
+  return graph::Constant::of<int32_t>(DType::kI32, {static_cast<int64_t>(starts.size())}, starts);
 }
 
 // Whether there are dot products of bytes of that type and weights, which are signed.
@@ -211,7 +270,8 @@ class QuantizedPlugin final : public OpPlugin {
     PointerArgument x{context.value(node.inputs[kX])};
     // 16-bit products read a widened copy, from which the zero point has been subtracted.
     int64_t zero = quad ? p.x_zero + (flip ? (x_dtype == DType::kI8 ? 128 : -128) : 0) : 0;
-    const bool pads_in_copy = has_padding(p.geometry) && (zero != 0 || !edges_are_simple(p.geometry));
+    const auto outside = zero != 0 ? taps_outside(p) : std::nullopt;
+    const bool pads_in_copy = has_padding(p.geometry) && (!edges_are_simple(p.geometry) || (zero != 0 && !outside));
     // Once, where the loop that multiplies by elements would do it again for each panel.
     const bool flips_in_copy = flip && by_element;
     const DType read_type = !quad ? DType::kI16 : flips_in_copy ? DType::kI8 : x_dtype;
@@ -227,7 +287,7 @@ class QuantizedPlugin final : public OpPlugin {
       p.geometry.batch = batch;
       p.geometry.axes[2].in = p.geometry.axes[2].out = pixels;
     }
-    const bool edges = has_padding(p.geometry);
+    const bool edges = has_padding(p.geometry), starts_by_edges = edges && outside;
     const int64_t kernel_w = p.geometry.axes[2].kernel;
     Runs runs{kernel_w, (p.group_in + depth - 1) / depth, p.group_in};
     if (p.groups == 1 && p.geometry.axes[2].dilation == 1)
@@ -246,6 +306,8 @@ class QuantizedPlugin final : public OpPlugin {
         .set("NV", vectors);
     const int64_t highest = highest_tile(target, vectors);
     params.set("HEIGHTS", heights_of_segments(highest, row_count_of_lines(graph, node, p))).set("EDGES", edges);
+    params.set("EDGE_STARTS", starts_by_edges ? std::vector<int64_t>{outside->below + 1, outside->behind + 1}
+                                              : std::vector<int64_t>{});
     params.set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 64 : 0));
     const graph::Constant* scale = graph.constant(operand(node, kScale));
     const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
@@ -267,7 +329,9 @@ class QuantizedPlugin final : public OpPlugin {
       KernelArguments arguments;
       arguments.pointer("x", x)
           .pointer("weights", packed)
-          .pointer("start", context.add_constant(start_values(graph, node, columns, p, zero, panel_width)));
+          .pointer("start", context.add_constant(
+                                starts_by_edges ? starts_of_edges(graph, node, columns, p, *outside, zero, panel_width)
+                                                : start_values(graph, node, columns, p, zero, panel_width)));
       if (scale != nullptr) arguments.pointer("scale[0]", context.add_constant(scale_values(*scale, p, panel_width)));
       const Dim segment = graph::max(graph::min(p.geometry.axes[2].out, longest_segment(highest)), 1);
       const auto element = static_cast<int64_t>(dtype_bytes(graph.type(result).dtype));

@@ -20,6 +20,9 @@ Parameters bound by kernels/plugins/quantized.cpp:
                a tile
   scale_types  one pointer type if the accumulators are scaled to float32 (ACC = float32), none if they are stored (ACC
                = int32)
+  EDGE_STARTS  empty, or, where taps outside the image would meet a zero point that is not 0: `start` is then
+               [taps above][taps below][taps in front, or none][taps behind][column], of the taps that are outside, and
+               this is how many numbers of taps below and behind there are
   sample_types one int32 scalar where samples, of one line each, lie apart in the result; else none
 The rest is the epilogue's (epilogue.py).
 
@@ -33,7 +36,7 @@ from aipu import script as S
 from epilogue import finish_tile
 from gemm import FEWEST_TILES_THAT_FETCH, LEFT_OVER, ROWS_PER_BASE, multiply_whole, row_bases
 from sharing import own_share
-from spatial import Geometry, Groups, row_at
+from spatial import Geometry, Groups, intervals, row_at
 
 DEPTH = 2 if W == "int16" else 4
 STEP = NV * VL * DEPTH
@@ -90,6 +93,42 @@ def multiply_fours(acc, first, last, a, stride, w, steps):
     return whole
 
 
+def outside(distance, axis):
+    """How many taps are, where the outermost one is `distance` pixels outside the image."""
+    return intervals(S.max(distance, 0), axis.dilation)
+
+
+def start_of_row(start, top, height, columns):
+    """The part of `start` for the taps of a row whose first tap is at line `top`; `columns` of a tap each."""
+    if len(EDGE_STARTS) == 0:
+        return start
+    below = top + (height.kernel - 1) * height.dilation - (height.image - 1)
+    row = outside(-top, height) * EDGE_STARTS[0] + outside(below, height)
+    return start + row * (2 * EDGE_STARTS[1] * columns)
+
+
+def start_tile(height, acc, start, columns, origin, width):
+    """The sums before any product, of pixels whose first one's first tap is at `origin`. Only the first pixel of a row
+    has taps outside in front, only the last one behind."""
+    for v in S.unroll(NV):
+        bias = S.vload(start + v * VL, lanes=VL)
+        for i in S.unroll(height):
+            acc[i * NV + v] = bias
+    if len(EDGE_STARTS) > 0:
+        far = origin + (height - 1) * width.stride
+        behind = outside(far + (width.kernel - 1) * width.dilation - (width.image - 1), width)
+        last = behind * columns
+        first = S.i32(0)
+        if origin < 0:
+            first = EDGE_STARTS[1] * columns
+        if height == 1:
+            first = first + last
+        for v in S.unroll(NV):
+            if height > 1:
+                acc[(height - 1) * NV + v] = S.vload(start + (last + v * VL), lanes=VL)
+            acc[v] = S.vload(start + (first + v * VL), lanes=VL)
+
+
 def store(height, acc, scale, column, extras, out, row_offset, ldc, n, columns):
     if len(scale) == 0:
         finish_tile(height, acc, extras, out, row_offset, ldc, n, columns)
@@ -129,6 +168,7 @@ def quantized_conv(
     first, last = own_share(pieces * groups.count * panels)
     pixel_stride = width.stride * channels
     line_weights = taps * steps * STEP
+    columns_of_tap = groups.count * panels * (NV * VL)
     for unit in range(first, last):
         # Panels vary slowest, so that one panel's weights stay in the nearest cache for all rows of a TEC.
         piece = unit % pieces
@@ -144,6 +184,7 @@ def quantized_conv(
         place = (group * panels + panel) * (NV * VL)
         top = row.height * height.stride - height.pad
         front = row.depth * depth.stride - depth.pad
+        starts = start_of_row(start, top, height, columns_of_tap)
         w_panel = (group * panels + panel) * (depth.kernel * height.kernel * line_weights)
         # Each tile fetches a part of the next unit's weights: the first tile would wait for all of them.
         ahead = weights + w_panel
@@ -162,11 +203,8 @@ def quantized_conv(
             for h in S.unroll(len(HEIGHTS)):
                 if column == here and want >= HEIGHTS[h]:
                     acc = S.alloc_buffer((HEIGHTS[h] * NV,), f"int32x{VL}")
-                    for v in S.unroll(NV):
-                        bias = S.vload(start + (place + v * VL), lanes=VL)
-                        for i in S.unroll(HEIGHTS[h]):
-                            acc[i * NV + v] = bias
                     origin = here * width.stride - width.pad
+                    start_tile(HEIGHTS[h], acc, starts + place, columns_of_tap, origin, width)
                     runs = taps
                     run_steps = steps
                     run_width = width.dilation

@@ -176,6 +176,39 @@ TEST(Quantized, PaddedThreeByThree) {
   }
 }
 
+// What is around the image is its zero point, whatever that is: taps that meet it are left out and made up for. Rows of
+// one pixel, windows larger than the image, several taps outside, padding on one side, groups, extents known when running.
+TEST(Quantized, PaddedByZeroPoints) {
+  struct Case {
+    int64_t height, width, kernel, stride, dilation;
+    std::vector<int64_t> pads;
+    int64_t group = 1;
+    bool is_open = false;
+  };
+  unsigned seed = 0;
+  for (const Case& k : {Case{9, 14, 3, 1, 1, {1, 1, 1, 1}}, Case{8, 29, 3, 2, 1, {1, 1, 1, 1}, 1, true},
+                        Case{1, 1, 3, 1, 1, {1, 1, 1, 1}}, Case{2, 2, 4, 2, 1, {1, 2, 2, 1}},
+                        Case{7, 30, 6, 2, 1, {2, 2, 2, 2}}, Case{5, 12, 5, 2, 1, {2, 2, 1, 0}, 1, true},
+                        Case{6, 9, 3, 2, 2, {2, 2, 2, 2}}, Case{6, 15, 3, 1, 1, {0, 1, 1, 0}, 2},
+                        Case{12, 7, 2, 1, 1, {0, 1, 0, 0}}, Case{5, 40, 3, 1, 1, {1, 1, 0, 1}, 3, true}}) {
+    SCOPED_TRACE("case " + std::to_string(++seed));
+    std::mt19937 random(seed);
+    ConvCase c;
+    c.window = {{k.kernel, k.kernel}, {k.stride, k.stride}, {k.dilation, k.dilation}, k.pads, k.group};
+    const int64_t channels = 8 * k.group;
+    c.x = random_integers(random, {2, channels, k.height, k.width}, seed % 3 == 0 ? DType::kI8 : DType::kU8, true);
+    c.x.zeros = {lowest(c.x.dtype) + 1 + 37 * static_cast<int64_t>(seed % 7)};
+    c.w = random_integers(random, {33 * k.group, 8, k.kernel, k.kernel}, DType::kI8, true);
+    c.y.scales = {900};
+    c.y.zeros = {100};
+    OnnxBuilder b("padded_by_zero_points", seed);
+    add_qlinear_conv(b, c, k.is_open ? Extents{"N", channels, "H", "W"} : Extents{2, channels, k.height, k.width});
+    check_road(b, "padded_by_zero_points" + std::to_string(seed), {{"x", as_tensor(c.x)}}, expected_of(c),
+               seed % 3 == 0);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
 // Quotients that are small, that are saturated though they are below 2^21, and that are not known to be.
 TEST(Quantized, LargeQuotients) {
   unsigned seed = 0;
