@@ -193,10 +193,9 @@ const std::unordered_map<std::string_view, CallSpelling>& rows() {
       {"vminh", plain("__vminh")},
       {"vmml", plain("__vmml")},
       {"vmma", plain("__vmma")},
-      {"tile_dot", {[](const SpelledCall& c) {
-                      return fmt::format("__tile_dot<{}>({})", c.attribute("rows", 32), c.args());
-                    },
-                    {"__tile_dot"}}},
+      {"tile_dot",
+       {[](const SpelledCall& c) { return fmt::format("__tile_dot<{}>({})", c.attribute("rows", 32), c.args()); },
+        {"__tile_dot"}}},
       {"vfmae", with_mask("__vfmae")},
       {"vfmao", with_mask("__vfmao")},
       {"ceildiv", plain("ceildiv")},

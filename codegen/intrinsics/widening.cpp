@@ -337,7 +337,7 @@ Status run_vmm(const LaneCall& c) {
 
 constexpr int64_t kTileColumns = 32, kTileStep = 64;
 
-// c[rows][32] = a[rows][steps * 64] times b[steps][16][32][4], a's rows `stride` bytes apart.
+// c[rows][32] = a[rows][steps * 64] times b[steps][2][16][16][4], a's rows `stride` bytes apart.
 Result<Type> infer_tile_dot(InferInput& in) {
   AIPU_ASSIGN_OR_RETURN(const Expr sums, operand(in, 0));
   if (!sums->type.pointer || sums->type.pointee() != Type::scalar(DType::kI32))
@@ -360,7 +360,8 @@ Status run_tile_dot(const LaneCall& c) {
   if (c.machine == nullptr) return unsupported("a store is only possible when running");
   const auto sums = c.operands[0].get<Pointer>(), left = c.operands[1].get<Pointer>(),
              right = c.operands[3].get<Pointer>();
-  const int64_t stride = c.operands[2].get<int64_t>(), steps = c.operands[4].get<int64_t>(), rows = c.attribute("rows", 32);
+  const int64_t stride = c.operands[2].get<int64_t>(), steps = c.operands[4].get<int64_t>(),
+                rows = c.attribute("rows", 32);
   constexpr int64_t kMost = int64_t{1} << 40;
   if (steps < 0 || steps > kMost || stride < -kMost || stride > kMost)
     return invalid_argument(fmt::format("tile_dot: {} steps of rows {} bytes apart", steps, stride));
@@ -379,8 +380,9 @@ Status run_tile_dot(const LaneCall& c) {
     uint32_t* row = results.data() + i * kTileColumns;
     for (int64_t k = 0; k < depth; ++k) {
       const int factor = number(x, a[k]);
+      const std::byte* at = b + k / kTileStep * kTileStep * kTileColumns + k % kTileStep / 4 * 64 + k % 4;
       for (int64_t j = 0; j < kTileColumns; ++j)
-        row[j] += static_cast<uint32_t>(factor * number(y, b[(k / 4 * kTileColumns + j) * 4 + k % 4]));
+        row[j] += static_cast<uint32_t>(factor * number(y, at[j / 16 * 1024 + j % 16 * 4]));
     }
   }
   const auto bytes = static_cast<int64_t>(results.size() * sizeof(uint32_t));

@@ -340,7 +340,7 @@ __inl A __vsdot(A acc, X x, X y, int lane) {
   }
   return out;
 }
-// Blocks of bytes: c[Rows][32] = a[Rows][64 * steps] times b[16 * steps][32][4], modulo 2^32.
+// Blocks of bytes: c[Rows][32] = a[Rows][64 * steps] times b[steps][2][16][16][4], modulo 2^32.
 #ifdef __AMX_INT8__
 // The tiles of this thread while a kernel runs, all of 16 rows of 64 bytes. Set each time, as other libraries of the
 // process may use them too; given back, as they are saved when threads change.
@@ -360,20 +360,24 @@ struct __tile_scope {
   }
   __attribute__((always_inline)) ~__tile_scope() { asm volatile("tilerelease" : : : "memory"); }
 };
-#define __AIPU_TILE_STEP(dot)                                                             \
-  asm volatile(                                                                           \
-      "tileloadd (%0,%1,1), %%tmm6\n\ttileloadd (%2,%3,1), %%tmm4\n\t" dot                \
-      " %%tmm6, %%tmm4, %%tmm0\n\ttileloadd 64(%0,%1,1), %%tmm7\n\t" dot                  \
-      " %%tmm7, %%tmm4, %%tmm1"                                                           \
-      :                                                                                   \
-      : "r"(right), "r"(128L), "r"(upper), "r"(stride)                                    \
-      : "memory");                                                                        \
-  if constexpr (Rows > 16)                                                                \
-  asm volatile("tileloadd (%0,%1,1), %%tmm5\n\t" dot " %%tmm6, %%tmm5, %%tmm2\n\t" dot     \
-               " %%tmm7, %%tmm5, %%tmm3"                                                  \
-               :                                                                          \
-               : "r"(lower), "r"(stride)                                                  \
-               : "memory")
+// Sums are in tiles 0 to 3. Measured on Emerald Rapids: what is loaded first, and b's tiles being whole kilobytes, saves
+// a tenth.
+#define __AIPU_TILE_STEP(dot)                                                                                      \
+  if constexpr (Rows > 16)                                                                                         \
+    asm volatile(                                                                                                  \
+        "tileloadd (%0,%1,1), %%tmm4\n\ttileloadd (%3,%4,1), %%tmm6\n\t"                                           \
+        "tileloadd (%2,%1,1), %%tmm5\n\ttileloadd 1024(%3,%4,1), %%tmm7\n\t" dot " %%tmm6, %%tmm4, %%tmm0\n\t" dot \
+        " %%tmm6, %%tmm5, %%tmm2\n\t" dot " %%tmm7, %%tmm4, %%tmm1\n\t" dot " %%tmm7, %%tmm5, %%tmm3"              \
+        :                                                                                                          \
+        : "r"(upper), "r"(stride), "r"(lower), "r"(right), "r"(64L)                                                \
+        : "memory");                                                                                               \
+  else                                                                                                             \
+    asm volatile(                                                                                                  \
+        "tileloadd (%0,%1,1), %%tmm4\n\ttileloadd (%2,%3,1), %%tmm6\n\ttileloadd 1024(%2,%3,1), %%tmm7\n\t" dot    \
+        " %%tmm6, %%tmm4, %%tmm0\n\t" dot " %%tmm7, %%tmm4, %%tmm1"                                                \
+        :                                                                                                          \
+        : "r"(upper), "r"(stride), "r"(right), "r"(64L)                                                            \
+        : "memory")
 template <int Rows, class A, class B>
 __inl void __tile_dot(int* c, const A* a, long stride, const B* b, long steps) {
   constexpr bool a_signed = __signed_elem<A>::value, b_signed = __signed_elem<B>::value;
@@ -412,7 +416,8 @@ __inl void __tile_dot(int* c, const A* a, long stride, const B* b, long steps) {
     uint sums[32] = {};
     for (long k = 0; k < 64 * steps; k++) {
       const int factor = a[i * stride + k];
-      for (int j = 0; j < 32; j++) sums[j] += (uint)(factor * (int)b[(k / 4 * 32 + j) * 4 + k % 4]);
+      const B* row = b + k / 64 * 2048 + k % 64 / 4 * 64 + k % 4;
+      for (int j = 0; j < 32; j++) sums[j] += (uint)(factor * (int)row[j / 16 * 1024 + j % 16 * 4]);
     }
     __builtin_memcpy(c + 32 * i, sums, sizeof(sums));
   }

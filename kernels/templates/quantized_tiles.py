@@ -3,19 +3,20 @@ pixels by 32 columns, whose sums S.tile_dot computes exactly in int32.
 
 out[pixel, oc] = epilogue(scale[oc] * (start[oc] + sum over taps and channels of x * w))
 
-A matrix product is a 1x1 convolution over one row of pixels. The rows of a block are the windows of its pixels, all taps
-and channels behind one another, padded to whole steps of 64 bytes. Where a window is a pixel of whole steps they are
-read where they are; else they are copied first, and what is outside of the image is `zero`. The pixels of all lines and
-images are cut into blocks without regard to where lines end.
+A matrix product is a 1x1 convolution over one row of pixels. The rows of a block are the windows of its pixels, all
+taps and channels behind one another, padded to whole steps of 64 bytes. Where a window is a pixel of whole steps they
+are read where they are; else they are copied first, and what is outside of the image is `zero`. The pixels of all lines
+and images are cut into blocks without regard to where lines end.
 
 Parameters bound by kernels/plugins/quantized_tiles.cpp:
   X            element type of x: 8 bits, signed or not
   DIRECT       windows are read where they are
   VL, NV       vectors of a row of a block: 32 columns
-  scale_types  one pointer type if the sums are scaled to float32 (ACC = float32), none if they are stored (ACC = int32)
+  scale_types  one pointer type if the sums are scaled to float32 (ACC = float32), none if they are stored (ACC =
+               int32)
 The rest is the epilogue's (epilogue.py).
 
-Weights are packed [panel][step][16][32 columns][4 bytes of depth], zero padded. `scratch` has `scratch_size` bytes for
+Weights are packed [panel][step][2][16][16 columns][4 bytes of depth], zero padded. `scratch` has `scratch_size` bytes for
 each TEC: the sums of a block, and copies of `blocks` blocks.
 """
 
@@ -135,8 +136,9 @@ def quantized_tiles(
     pixels = geometry.batch * geometry.depth.result * geometry.height.result * geometry.width.result
     panels = S.ceildiv(out_channels, COLUMNS)
     rows = S.ceildiv(pixels, ROWS)
-    # A TEC that has whole rows of blocks copies windows once.
-    work = own_work(rows, panels, blocks, 2)
+    # A TEC that has whole rows of blocks copies their windows alone. Where there are no copies, few rows are shared by
+    # panels, so that the weights are read once.
+    work = own_work(rows, panels, blocks, 8 if DIRECT else 2)
     own = scratch + S.i64(S.get_local_id()) * scratch_size
     sums = own.as_ptr("i32")
     copies = (own + SUMS_BYTES).as_ptr(X)

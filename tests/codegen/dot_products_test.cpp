@@ -144,8 +144,8 @@ constexpr const char* kTiles =
 
 TEST(TileProducts, AreTheSumsWrittenOutEverywhere) {
   constexpr int64_t kSteps = 3, kStride = 200, kSums = 48 * 32;
-  for (const auto& [x_type, y_type] : {std::pair("uint8", "int8"), std::pair("int8", "uint8"), std::pair("int8", "int8"),
-                                       std::pair("uint8", "uint8")}) {
+  for (const auto& [x_type, y_type] : {std::pair("uint8", "int8"), std::pair("int8", "uint8"),
+                                       std::pair("int8", "int8"), std::pair("uint8", "uint8")}) {
     const auto module = parse_module(replaced(kTiles, {{"X", x_type}, {"Y", y_type}}));
     ASSERT_TRUE(module.ok()) << module.status().message();
     std::mt19937 random(7);
@@ -163,7 +163,8 @@ TEST(TileProducts, AreTheSumsWrittenOutEverywhere) {
         for (int64_t column = 0; column < 32; ++column)
           expected[static_cast<size_t>(32 * row + column)] +=
               number(x_type, x[static_cast<size_t>(row % 32 * kStride + first + k)]) *
-              number(y_type, y[static_cast<size_t>((k / 4 * 32 + column) * 4 + k % 4)]);
+              number(y_type, y[static_cast<size_t>(k / 64 * 2048 + column / 16 * 1024 + k % 64 / 4 * 64 +
+                                                   column % 16 * 4 + k % 4)]);
       }
     }
     std::vector<int32_t> interpreted(kSums);
@@ -196,9 +197,8 @@ TEST(TileProducts, AreTheSumsWrittenOutEverywhere) {
         const LoadedModule loaded(compiled->shared_object);
         ASSERT_EQ(loaded.error(), "");
         std::vector<int32_t> actual(kSums);
-        loaded.run(*loaded.find("tiles"),
-                   {reinterpret_cast<uint64_t>(x.data()), reinterpret_cast<uint64_t>(y.data()),
-                    reinterpret_cast<uint64_t>(actual.data()), kSteps, kStride});
+        loaded.run(*loaded.find("tiles"), {reinterpret_cast<uint64_t>(x.data()), reinterpret_cast<uint64_t>(y.data()),
+                                           reinterpret_cast<uint64_t>(actual.data()), kSteps, kStride});
         EXPECT_EQ(actual, expected);
       }
     }

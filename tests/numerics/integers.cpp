@@ -169,8 +169,6 @@ void add_qlinear_conv(OnnxBuilder& b, const ConvCase& c, Extents extents) {
   integer_output(b, b.op("QLinearConv", operands, c.window.attributes()), "y", c.x.shape.size());
 }
 
-Tensor expected_of(const ConvCase& c) {
-  return requantised(convolve(c.x, c.w, c.window), c.bias, c.x, c.w, c.y);
-}
+Tensor expected_of(const ConvCase& c) { return requantised(convolve(c.x, c.w, c.window), c.bias, c.x, c.w, c.y); }
 
 }  // namespace aipu::test

@@ -79,16 +79,17 @@ void check(OnnxBuilder& b, const Integers& x, const Tensor& expected, bool is_cl
 TEST(QuantizedTiles, ConvolutionsAreExact) {
   unsigned seed = 0;
   for (const Layer& l : {
-           Layer{{1, 64, 8, 8}, 64, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}},                   // read where they are
-           Layer{{2, 64, 9, 9}, 40, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, DType::kI8},       // with a block at the end
-           Layer{{1, 70, 7, 9}, 33, {1, 1}, {2, 2}, {1, 1}, {0, 0, 0, 0}},                   // strides
-           Layer{{2, 24, 7, 7}, 70, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},                   // edges, two images
+           Layer{{1, 64, 8, 8}, 64, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}},              // read where they are
+           Layer{{2, 64, 9, 9}, 40, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, DType::kI8},  // with a block at the end
+           Layer{{1, 70, 7, 9}, 33, {1, 1}, {2, 2}, {1, 1}, {0, 0, 0, 0}},              // strides
+           Layer{{2, 24, 7, 7}, 70, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},              // edges, two images
            Layer{{1, 64, 6, 11}, 32, {3, 3}, {2, 2}, {1, 1}, {0, 0, 1, 1}, DType::kI8},
-           Layer{{1, 10, 9, 12}, 24, {3, 2}, {1, 1}, {2, 2}, {2, 1, 2, 1}},                  // dilations
-           Layer{{1, 3, 20, 20}, 16, {7, 7}, {2, 2}, {1, 1}, {3, 3, 3, 3}},                  // few channels
-           Layer{{1, 20, 40}, 50, {5}, {1}, {1}, {2, 2}, DType::kU8, DType::kU8},            // one dimension
-           Layer{{1, 12, 4, 5, 6}, 20, {2, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1, 1, 1, 1}}, // three
-           Layer{{1, 600, 3, 3}, 64, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},                  // deep
+           Layer{{1, 66, 9, 12}, 24, {3, 2}, {1, 1}, {2, 2}, {2, 1, 2, 1}},  // dilations
+           Layer{{1, 3, 20, 20}, 16, {7, 7}, {2, 2}, {1, 1}, {3, 3, 3, 3}, DType::kU8, DType::kI8, false},
+           Layer{{1, 20, 40}, 50, {5}, {1}, {1}, {2, 2}, DType::kU8, DType::kU8},             // one dimension
+           Layer{{1, 24, 4, 5, 6}, 20, {2, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1, 1, 1, 1}},  // three
+           Layer{{1, 600, 3, 3}, 64, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},                   // deep
+           // Few bytes behind one another, few columns.
            Layer{{1, 32, 8, 8}, 32, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, DType::kU8, DType::kI8, false},
            Layer{{1, 64, 8, 8}, 8, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, DType::kU8, DType::kI8, false},
        }) {
@@ -123,8 +124,8 @@ TEST(QuantizedTiles, MatrixProductsAreExact) {
       }
     }
     OnnxBuilder b("quantized_tiles_product", seed);
-    integer_output(b, b.op("MatMulInteger", {integer_input(b, "x", x, {"M", depth}), constant_of(b, w), zeros_of(b, x)}),
-                   "y", 2);
+    integer_output(
+        b, b.op("MatMulInteger", {integer_input(b, "x", x, {"M", depth}), constant_of(b, w), zeros_of(b, x)}), "y", 2);
     check(b, x, expected, true);
     if (testing::Test::HasFailure()) return;
   }

@@ -241,8 +241,9 @@ double peak_of(Products products, bool tiles, int threads) {
 }
 
 bool is_product(std::string_view kernel) {
-  for (const std::string_view part : {"_conv_", "_gemm_", "_depthwise_", "_winograd_", "_pack_panels_", "_conv",
-                                      "_gemm", "_depthwise", "_winograd", "_pack_panels", "_attention", "_quantized_tiles"}) {
+  for (const std::string_view part :
+       {"_conv_", "_gemm_", "_depthwise_", "_winograd_", "_pack_panels_", "_conv", "_gemm", "_depthwise", "_winograd",
+        "_pack_panels", "_attention", "_quantized_tiles"}) {
     if (kernel.find(part) != std::string_view::npos) return true;
   }
   return false;
