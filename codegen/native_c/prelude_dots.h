@@ -360,8 +360,8 @@ struct __tile_scope {
   }
   __attribute__((always_inline)) ~__tile_scope() { asm volatile("tilerelease" : : : "memory"); }
 };
-// Sums are in tiles 0 to 3. Measured on Emerald Rapids: what is loaded first, and b's tiles being whole kilobytes, saves
-// a tenth.
+// Sums are in tiles 0 to 3. Loads before products, and tiles of b that are whole kilobytes, save a tenth (Emerald
+// Rapids).
 #define __AIPU_TILE_STEP(dot)                                                                                      \
   if constexpr (Rows > 16)                                                                                         \
     asm volatile(                                                                                                  \

@@ -40,8 +40,8 @@ bool keeps_winograd_tiles(const graph::ClaimTarget& target) {
 
 void bind_winograd_sides(const SpatialGeometry& geometry, KernelArguments* arguments) {
   for (const auto& [name, axis] : {std::pair{"height", geometry.axes[1]}, std::pair{"width", geometry.axes[2]}}) {
-    arguments->record(
-        name, {{"image", axis.in}, {"result", axis.out}, {"pad", axis.pad_begin}, {"dilation", axis.dilation}});
+    arguments->record(name,
+                      {{"image", axis.in}, {"result", axis.out}, {"pad", axis.pad_begin}, {"dilation", axis.dilation}});
   }
 }
 

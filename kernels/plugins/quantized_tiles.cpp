@@ -28,6 +28,17 @@ Dim pixels_of(const SpatialGeometry& geometry) {
   return geometry.batch * geometry.axes[0].out * geometry.axes[1].out * geometry.axes[2].out;
 }
 
+// Of one sample, where only a run knows how many there are.
+Dim least_pixels(const Graph& graph, const Node& node, const SpatialGeometry& geometry) {
+  const Dim all = pixels_of(geometry);
+  if (all.is_constant()) return all;
+  if (node.op == "aipu::QuantizedConv") return geometry.axes[0].out * geometry.axes[1].out * geometry.axes[2].out;
+  const graph::Shape& x = graph.type(node.inputs[kX]).shape;
+  Dim rows = 1;
+  for (size_t i = 1; i + 1 < x.size(); ++i) rows *= x[i];
+  return rows;
+}
+
 bool is_direct(const SpatialGeometry& geometry) {
   return !has_padding(geometry) && geometry.channels.is_constant() && geometry.channels.constant_or(1) % kStep == 0 &&
          std::all_of(geometry.axes.begin(), geometry.axes.end(),
@@ -39,13 +50,14 @@ std::optional<Problem> suitable(const Graph& graph, const Node& node, const tir:
   if (!target.tile_products) return std::nullopt;
   const auto p = read_problem(graph, node);
   if (!p.ok() || p->groups != 1) return std::nullopt;
-  // Below, what is around the products takes the time: of bytes that lie behind one another in a window (copies of 21
-  // for 7x7 with three channels took ten times as long as the direct kernel).
+  // Below, what is around the products takes the time. Copies are for several panels, of bytes that lie behind one
+  // another: 21 for 7x7 with three channels took ten times as long as the direct kernel.
   constexpr int64_t kLeastRun = 64, kLeastColumns = 16, kLeastPixels = 4;
   const SpatialAxis& width = p->geometry.axes[2];
-  const int64_t run = p->group_in * (width.dilation == 1 ? width.kernel : 1);
-  if (run < kLeastRun || p->group_out < kLeastColumns ||
-      pixels_of(p->geometry).constant_or(kLeastPixels) < kLeastPixels)
+  const int64_t run = p->group_in * (width.dilation == 1 ? width.kernel : 1),
+                columns = is_direct(p->geometry) ? kLeastColumns : kColumns + 1;
+  if (run < kLeastRun || p->group_out < columns ||
+      least_pixels(graph, node, p->geometry).constant_or(kLeastPixels) < kLeastPixels)
     return std::nullopt;
   return *p;
 }

@@ -177,10 +177,9 @@ class WinogradBytesPlugin final : public OpPlugin {
     arguments.pointer("out", context.value(epilogue.result))
         .pointer("scratch", context.add_workspace(tecs * graph::Dim(scratch * static_cast<int64_t>(sizeof(int32_t)))))
         .list("extras", epilogue.extra_arguments);
-    arguments.record("images", {{"batch", geometry.batch},
-                                {"channels", p.group_in},
-                                {"out_channels", p.group_out},
-                                {"zero", p.x_zero}});
+    arguments.record(
+        "images",
+        {{"batch", geometry.batch}, {"channels", p.group_in}, {"out_channels", p.group_out}, {"zero", p.x_zero}});
     bind_winograd_sides(geometry, &arguments);
     bind_winograd_block(block, panels, kTile, &arguments);
     arguments.scalar("scratch_size", scratch).scalar("ldc", p.group_out);

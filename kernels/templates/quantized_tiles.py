@@ -16,8 +16,8 @@ Parameters bound by kernels/plugins/quantized_tiles.cpp:
                int32)
 The rest is the epilogue's (epilogue.py).
 
-Weights are packed [panel][step][2][16][16 columns][4 bytes of depth], zero padded. `scratch` has `scratch_size` bytes for
-each TEC: the sums of a block, and copies of `blocks` blocks.
+Weights are packed [panel][step][2][16][16 columns][4 bytes of depth], zero padded. `scratch` has `scratch_size` bytes
+for each TEC: the sums of a block, and copies of `blocks` blocks.
 """
 
 from aipu import script as S
@@ -33,13 +33,15 @@ SUMS_BYTES = 4 * ROWS * COLUMNS
 HEIGHTS = [8, 1]
 
 
-def copy_bytes(source, target, count):
-    """Writes whole vectors: up to one too much, behind which is what is copied next."""
+def copy_bytes(source, target, count, rest):
+    """Writes whole vectors: up to one too much, behind which is what is copied next. `rest` is the mask of what is left
+    over: for 64 lanes one takes a hundred instructions to make.
+    """
     whole = count // STEP * STEP
     for i in range(0, whole, STEP):
         S.vstore(S.vload(source + i, lanes=STEP), target + i)
     if whole < count:
-        S.vstore(S.vload(source + whole, lanes=STEP, mask=S.tail_mask(count - whole, STEP)), target + whole)
+        S.vstore(S.vload(source + whole, lanes=STEP, mask=rest), target + whole)
 
 
 def fill_bytes(target, count, zero):
@@ -60,6 +62,9 @@ def copy_windows(
     """The windows of `count` pixels from number `first` on, `pitch` bytes apart."""
     depth, height, width = geometry.depth, geometry.height, geometry.width
     channels = geometry.channels
+    run = width.kernel * channels
+    rest_of_run = S.tail_mask(run % STEP, STEP)
+    rest_of_tap = S.tail_mask(channels % STEP, STEP)
     column = first % width.result
     line = (first // width.result) % height.result
     plane = (first // (width.result * height.result)) % depth.result
@@ -75,18 +80,18 @@ def copy_windows(
                 if d >= 0 and d < depth.image and h >= 0 and h < height.image:
                     start = ((image * depth.image + d) * height.image + h) * width.image + left
                     if is_inside and width.dilation == 1:
-                        copy_bytes(x + start * channels, at, width.kernel * channels)
+                        copy_bytes(x + start * channels, at, run, rest_of_run)
                     else:
                         for kw in range(width.kernel):
                             w = left + kw * width.dilation
                             tap = at + kw * channels
                             if w >= 0 and w < width.image:
-                                copy_bytes(x + (start + kw * width.dilation) * channels, tap, channels)
+                                copy_bytes(x + (start + kw * width.dilation) * channels, tap, channels, rest_of_tap)
                             else:
                                 fill_bytes(tap, channels, zero)
                 else:
-                    fill_bytes(at, width.kernel * channels, zero)
-                at = at + width.kernel * channels
+                    fill_bytes(at, run, zero)
+                at = at + run
         column = column + 1
         if column == width.result:
             column = 0

@@ -83,14 +83,16 @@ TEST(QuantizedTiles, ConvolutionsAreExact) {
            Layer{{2, 64, 9, 9}, 40, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, DType::kI8},  // with a block at the end
            Layer{{1, 70, 7, 9}, 33, {1, 1}, {2, 2}, {1, 1}, {0, 0, 0, 0}},              // strides
            Layer{{2, 24, 7, 7}, 70, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},              // edges, two images
-           Layer{{1, 64, 6, 11}, 32, {3, 3}, {2, 2}, {1, 1}, {0, 0, 1, 1}, DType::kI8},
-           Layer{{1, 66, 9, 12}, 24, {3, 2}, {1, 1}, {2, 2}, {2, 1, 2, 1}},  // dilations
+           Layer{{1, 64, 6, 11}, 64, {3, 3}, {2, 2}, {1, 1}, {0, 0, 1, 1}, DType::kI8},
+           Layer{{1, 66, 9, 12}, 48, {3, 2}, {1, 1}, {2, 2}, {2, 1, 2, 1}},  // dilations
            Layer{{1, 3, 20, 20}, 16, {7, 7}, {2, 2}, {1, 1}, {3, 3, 3, 3}, DType::kU8, DType::kI8, false},
            Layer{{1, 20, 40}, 50, {5}, {1}, {1}, {2, 2}, DType::kU8, DType::kU8},             // one dimension
-           Layer{{1, 24, 4, 5, 6}, 20, {2, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1, 1, 1, 1}},  // three
+           Layer{{1, 24, 4, 5, 6}, 40, {2, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1, 1, 1, 1}},  // three
            Layer{{1, 600, 3, 3}, 64, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},                   // deep
-           // Few bytes behind one another, few columns.
+           // Few bytes behind one another, few columns, few pixels.
            Layer{{1, 32, 8, 8}, 32, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, DType::kU8, DType::kI8, false},
+           Layer{{1, 64, 8, 8}, 32, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, DType::kU8, DType::kI8, false},
+           Layer{{5, 64, 1, 1}, 32, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, DType::kU8, DType::kI8, false},
            Layer{{1, 64, 8, 8}, 8, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, DType::kU8, DType::kI8, false},
        }) {
     SCOPED_TRACE("layer " + std::to_string(++seed));
@@ -104,17 +106,17 @@ TEST(QuantizedTiles, ConvolutionsAreExact) {
   }
 }
 
-// Sums that are not scaled, of a number of rows that is known only when running.
+// Sums that are not scaled, of a batch that is known only when running.
 TEST(QuantizedTiles, MatrixProductsAreExact) {
   unsigned seed = 0;
   for (const auto& [rows, depth, columns] : {std::array<int64_t, 3>{33, 128, 64}, {5, 100, 40}, {80, 64, 17}}) {
     SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(depth) + " x " + std::to_string(columns));
     std::mt19937 random(++seed);
-    Integers x = random_integers(random, {rows, depth}, DType::kU8, true),
+    Integers x = random_integers(random, {2, rows, depth}, DType::kU8, true),
              w = random_integers(random, {depth, columns}, DType::kI8, true);
     x.zeros = {random_zero(random, DType::kU8)};
-    Tensor expected{{rows, columns}, {}};
-    for (int64_t i = 0; i < rows; ++i) {
+    Tensor expected{{2, rows, columns}, {}};
+    for (int64_t i = 0; i < 2 * rows; ++i) {
       for (int64_t j = 0; j < columns; ++j) {
         int64_t sum = 0;
         for (int64_t k = 0; k < depth; ++k)
@@ -125,7 +127,8 @@ TEST(QuantizedTiles, MatrixProductsAreExact) {
     }
     OnnxBuilder b("quantized_tiles_product", seed);
     integer_output(
-        b, b.op("MatMulInteger", {integer_input(b, "x", x, {"M", depth}), constant_of(b, w), zeros_of(b, x)}), "y", 2);
+        b, b.op("MatMulInteger", {integer_input(b, "x", x, {"N", rows, depth}), constant_of(b, w), zeros_of(b, x)}),
+        "y", 3);
     check(b, x, expected, true);
     if (testing::Test::HasFailure()) return;
   }

@@ -69,8 +69,9 @@ void add_layer(OnnxBuilder& b, const Layer& l, const ConvCase& c) {
   const Extents extents = l.dilation > 1 ? Extents{"N", l.in, l.height, l.width} : Extents{"N", l.in, "H", "W"};
   if (l.scaled) return add_qlinear_conv(b, c, extents);
   integer_output(b,
-                 b.op("ConvInteger", {integer_input(b, "x", c.x, extents), constant_of(b, c.w), zeros_of(b, c.x),
-                                      b.initializer(data_of({c.w.zeros[0]}, c.w.dtype, {}))},
+                 b.op("ConvInteger",
+                      {integer_input(b, "x", c.x, extents), constant_of(b, c.w), zeros_of(b, c.x),
+                       b.initializer(data_of({c.w.zeros[0]}, c.w.dtype, {}))},
                       c.window.attributes()),
                  "y", 4);
 }
@@ -79,17 +80,17 @@ void add_layer(OnnxBuilder& b, const Layer& l, const ConvCase& c) {
 TEST(WinogradBytes, SumsAreExact) {
   unsigned seed = 0;
   for (const Layer& l : {
-           Layer{1, 64, 64, 16, 16, 1, 1},                                     // whole tiles
-           Layer{2, 64, 70, 7, 7, 1, 1},                                       // half a tile at the end
-           Layer{1, 65, 66, 9, 30, 0, 0, DType::kI8},                          // an odd number of channels, no padding
-           Layer{3, 70, 64, 6, 5, 1, 0},                                       // channels that end within a vector
-           Layer{1, 64, 96, 5, 41, 2, 2, DType::kU8, DType::kU8},              // more padding; zero points of weights
-           Layer{2, 64, 72, 3, 2, 1, 1, DType::kI8},                           // smaller than a tile
-           Layer{1, 64, 64, 1, 1, 1, 1},                                       // one pixel
-           Layer{1, 64, 64, 43, 45, 1, 1},                                     // several blocks for each of three threads
-           Layer{1, 400, 160, 9, 10, 1, 1, DType::kI8},                        // deep: all panels of a block at once
-           Layer{2, 96, 64, 21, 26, 2, 2, DType::kU8, DType::kI8, 2},          // sub-lattices
-           Layer{1, 64, 80, 14, 9, 1, 1, DType::kI8, DType::kI8, 1, false},    // sums
+           Layer{1, 64, 64, 16, 16, 1, 1},                                   // whole tiles
+           Layer{2, 64, 70, 7, 7, 1, 1},                                     // half a tile at the end
+           Layer{1, 65, 66, 9, 30, 0, 0, DType::kI8},                        // an odd number of channels, no padding
+           Layer{3, 70, 64, 6, 5, 1, 0},                                     // channels that end within a vector
+           Layer{1, 64, 96, 5, 41, 2, 2, DType::kU8, DType::kU8},            // more padding; zero points of weights
+           Layer{2, 64, 72, 3, 2, 1, 1, DType::kI8},                         // smaller than a tile
+           Layer{1, 64, 64, 1, 1, 1, 1},                                     // one pixel
+           Layer{1, 64, 64, 43, 45, 1, 1},                                   // several blocks for each of three threads
+           Layer{1, 400, 160, 9, 10, 1, 1, DType::kI8},                      // deep: all panels of a block at once
+           Layer{2, 96, 64, 21, 26, 2, 2, DType::kU8, DType::kI8, 2},        // sub-lattices
+           Layer{1, 64, 80, 14, 9, 1, 1, DType::kI8, DType::kI8, 1, false},  // sums
        }) {
     SCOPED_TRACE(testing::PrintToString(l));
     ConvCase c = make_case(l, ++seed);
@@ -119,9 +120,9 @@ TEST(WinogradBytes, SumsThatDoNotFitAreDirect) {
     bool fits;
   };
   // 255 * 9 * channels * weight, or 128 times for int8, against 2^25.
-  for (const Case& k : {Case{114, 127, DType::kU8, true}, Case{116, 127, DType::kU8, false},
-                        Case{114, -127, DType::kU8, true}, Case{116, -127, DType::kU8, false},
-                        Case{228, -128, DType::kI8, false}, Case{226, -128, DType::kI8, true}}) {
+  for (const Case& k :
+       {Case{114, 127, DType::kU8, true}, Case{116, 127, DType::kU8, false}, Case{114, -127, DType::kU8, true},
+        Case{116, -127, DType::kU8, false}, Case{228, -128, DType::kI8, false}, Case{226, -128, DType::kI8, true}}) {
     SCOPED_TRACE(std::to_string(k.channels) + " channels, weights of " + std::to_string(k.weight));
     std::mt19937 random(3);
     ConvCase c;
