@@ -206,6 +206,7 @@ class Builder {
     graph::PassContext context;
     context.evaluator = evaluator_.get();
     context.has_byte_products = target_.dot_products != tir::DotProducts::kNone;
+    context.multiplies_unsigned_bytes = target_.dot_products == tir::DotProducts::kUnsignedBySigned;
     context.widens_halves = !target_.f16_dot_products;
     context.holds_bfloats = !target_.bf16_dot_products && !kernels::has_staged_products(target_, DType::kF32);
     context.copies_short_runs = target_.cache_bytes() > 0;

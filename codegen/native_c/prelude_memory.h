@@ -214,6 +214,15 @@ __inl V __vload_gather(const V* p, I indices, M m) {
 template <int Entries, class V, class I, class M>
 __inl V __vload_lookup(const V* p, I indices, M m) {
 #ifdef __AVX512F__
+  if constexpr (Entries == 64 && sizeof(V) == 64 && sizeof(__e<V>) == 4 && sizeof(I) == 64) {
+    const V a = __load(p, 0), b = __load(p + 1, 0), c = __load(p + 2, 0), d = __load(p + 3, 0);
+    typedef __v<int, 16> W;
+    const W upper = (W)indices << 26;  // whose sign says so
+    I low = indices, high = indices;
+    asm("vpermi2ps %2, %1, %0" : "+v"(low) : "v"(a), "vm"(b));
+    asm("vpermi2ps %2, %1, %0" : "+v"(high) : "v"(c), "vm"(d));
+    return (V)(upper < 0 ? (W)high : (W)low);
+  }
   if constexpr (Entries == 32 && sizeof(V) == 64 && sizeof(__e<V>) == 4 && sizeof(I) == 64) {
     const V low = __load(p, 0), high = __load(p + 1, 0);
     asm("vpermi2ps %2, %1, %0" : "+v"(indices) : "v"(low), "vm"(high));

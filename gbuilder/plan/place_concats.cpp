@@ -176,6 +176,17 @@ class Placer {
            always_computed(split);
   }
 
+  bool is_written_over(ValueId result) const {
+    return std::any_of(written_over_.begin(), written_over_.end(),
+                       [&](const auto& pair) { return pair.second == result; });
+  }
+
+  // Whether something that was split lies in the memory of this Concat's result, wherever that is by now, until its
+  // other parts are copied there: what is made there before would be lost.
+  bool lies_over(const PlannedGroup& concat) const {
+    return is_written_over(graph_.node(concat.group.anchor).outputs[0]);
+  }
+
   // Whether the copy moves bytes to where they are in a tensor of the same size.
   static bool stays(const kernels::Launch& launch) {
     const auto& copy = std::get<kernels::CopyLaunch>(launch);
@@ -205,8 +216,7 @@ class Placer {
     const std::optional<Dim> stride = stride_of_rows(copy);
     if (!stride || graph_.is_graph_output(source)) return false;
     // Nobody tells the launches that make what it is written over that rows are further apart.
-    const auto is_source = [&](const auto& pair) { return pair.second == source; };
-    if (std::any_of(written_over_.begin(), written_over_.end(), is_source)) return false;
+    if (is_written_over(source) || lies_over(concat)) return false;
     const auto found = concats_.find(source);
     if (found == concats_.end()) return false;
     PlannedGroup& own = groups_[found->second];
@@ -266,7 +276,8 @@ class Placer {
   bool put_inside(const PlannedGroup& concat, const kernels::CopyLaunch& copy) {
     const kernels::PointerArgument& to = copy.destination;
     if (to.tensor.kind != Kind::kValue || copy.source.tensor.kind != Kind::kValue ||
-        copy.source.byte_offset != Dim(0) || !(copy.times == Dim(1)) || !to.byte_offset.is_constant())
+        copy.source.byte_offset != Dim(0) || !(copy.times == Dim(1)) || !to.byte_offset.is_constant() ||
+        lies_over(concat))
       return false;
     // The result has to have its memory when the operand is made: not only once a run says how long it is.
     if (!bytes_of(to.tensor.value).is_constant()) return false;
@@ -300,7 +311,7 @@ class Placer {
     if (to.tensor.kind != Kind::kValue || copy.source.tensor.kind != Kind::kValue ||
         copy.source.byte_offset != Dim(0) || samples.is_constant() || !to.byte_offset.is_constant() ||
         !(copy.source_stride_bytes == copy.width_bytes) || !is_known_from_inputs(bytes_of(to.tensor.value)) ||
-        !(copy.destination_stride_bytes * samples == bytes_of(to.tensor.value)))
+        !(copy.destination_stride_bytes * samples == bytes_of(to.tensor.value)) || lies_over(concat))
       return false;
     const auto [own, value] = maker_behind_views(concat, copy.source.tensor.value, samples);
     const auto element = static_cast<int64_t>(dtype_bytes(graph_.type(to.tensor.value).dtype));

@@ -102,6 +102,30 @@ OpDef dequantize_linear_op() {
   return def;
 }
 
+// What a function makes of each of the 256 bytes that an element can be, by the bits of the element as a number without
+// a sign: made by tabulate_bytes.
+OpDef byte_function_op() {
+  OpDef def;
+  def.name = "aipu::ByteFunction";
+  def.inputs = {operand("x", "iu")};
+  def.outputs = {operand("y", "iu")};
+  def.attributes = {attr::required("table", AttributeKind::kConstant)};
+  def.traits = kElementwise;
+  def.infer = [](InferContext& ctx) -> Status {
+    set_output(ctx, 0, ctx.attributes().constant("table")->dtype(), ctx.input(0).shape);
+    return {};
+  };
+  def.verify = [](const Graph& graph, const Node& node) -> Status {
+    const ConstantPtr& table = node.attributes.constant("table");
+    if (dtype_bits(graph.type(node.inputs[0]).dtype) != 8)
+      return invalid_model(str_cat("x is ", dtype_name(graph.type(node.inputs[0]).dtype), ", expected 8 bits"));
+    if (!is_integer(table->dtype()) || dtype_bits(table->dtype()) != 8 || table->element_count() != 256)
+      return invalid_model(str_cat("the table is ", table->type().text(), ", expected 256 integers of 8 bits"));
+    return {};
+  };
+  return def;
+}
+
 OpDef dynamic_quantize_linear_op() {
   OpDef def;
   def.name = "DynamicQuantizeLinear";
@@ -226,6 +250,7 @@ std::vector<OpDef> quantized_ops() {
   return {
       quantize_linear_op(),
       dequantize_linear_op(),
+      byte_function_op(),
       dynamic_quantize_linear_op(),
       qlinear_binary_op("com.microsoft::QLinearAdd"),
       qlinear_binary_op("com.microsoft::QLinearMul"),

@@ -7,11 +7,13 @@
 //   QLinearConv, QLinearMatMul, ConvInteger, MatMulInteger  =>  aipu::Quantized(Conv|MatMul), QuantizeLinear
 //   ConvInteger, MatMulInteger, x_zero computed             =>  aipu::Quantized(Conv|MatMul), + x_zero * -sums(w)
 //   the same, w - w_zero in nine bits                       =>  aipu::Quantized(Conv|MatMul), + sums of x * rest
+//   ConvTranspose, kernel = stride                          =>  Conv of all phases ─ DepthToSpace
 //   com.microsoft::QLinearMul, QLinearSigmoid, QGemm, ...   =>  DequantizeLinear, Mul | Sigmoid | ..., QuantizeLinear
 //   com.microsoft::QLinearAdd                               =>  DequantizeLinear, DequantizeLinear, Add, QuantizeLinear
 //   x ─ DequantizeLinear ─ MaxPool | Reshape | ... ─ y      =>  x ─ MaxPool | Reshape | ... ─ DequantizeLinear ─ y
 //   x ─ DequantizeLinear(s,z) ─ QuantizeLinear(s,z) ─ y     =>  x
 //   x ─ Concat | MaxPool | ... ─ QuantizeLinear             =>  x ─ QuantizeLinear ─ Concat | MaxPool | ...
+//   x ─ Resize(nearest) ─ QuantizeLinear                    =>  x ─ QuantizeLinear ─ Resize(nearest)
 //   ... ─ QuantizeLinear(t,u)  =>  factors 1/t before it ─ QuantizeLinear(1,u), where constants can take them
 //
 // What is left, elementwise all of it, is fused into the stores of the integer kernels. Sums are exact; the scale of
@@ -460,19 +462,8 @@ class IntegerArithmetic {
 
   // ---- DequantizeLinear moves down, until it meets a QuantizeLinear
 
-  // How many leading operands of the op carry data that it only moves, or chooses from by size; 0: not such an op.
-  static size_t data_operands(const Node& n) {
-    static const std::set<std::string, std::less<>> moves = {
-        "Reshape", "Flatten",      "Squeeze",      "Unsqueeze", "Transpose", "Slice", "Identity",
-        "Split",   "DepthToSpace", "SpaceToDepth", "Expand",    "Tile",      "Gather"};
-    if (moves.contains(n.op)) return 1;
-    if (n.op == "Concat") return n.inputs.size();
-    if (n.op == "MaxPool" && (n.outputs.size() < 2 || !n.outputs[1].valid())) return 1;
-    return 0;
-  }
-
   Result<bool> sink_dequantize(NodeId id) {
-    const size_t count = data_operands(node(id));
+    const size_t count = moved_operands(node(id));
     if (count == 0) return false;
     const auto first = dequantized_8bit(input(id, 0));
     if (!first || !first->per_tensor() || graph_.constant(first->x) != nullptr) return false;
@@ -583,12 +574,15 @@ class IntegerArithmetic {
   // computes them.
   Result<bool> raise_quantize(NodeId id) {
     const ValueId x = input(id, 0);
+    if (const auto rounded = dequantized_8bit(x)) return raise_second_rounding(id, *rounded);
     const NodeId mover = graph_.value(x).producer;
-    if (!mover.valid() || !used_once(graph_, x)) return false;
+    if (!mover.valid() || !only_quantized_as_by(id, x)) return false;
     static const std::set<std::string, std::less<>> movers = {"Concat",    "Reshape",   "Flatten", "Squeeze",
-                                                              "Unsqueeze", "Transpose", "MaxPool"};
-    const size_t count = data_operands(node(mover));
-    if (count == 0 || !movers.contains(node(mover).op)) return false;
+                                                              "Unsqueeze", "Transpose", "MaxPool", "DepthToSpace"};
+    const bool is_mover = movers.contains(node(mover).op) && moved_operands(node(mover)) > 0;
+    if (!is_mover && !repeats_elements(node(mover))) return false;
+    const size_t count = is_mover ? moved_operands(node(mover)) : 1;
+    const std::vector<NodeId> users = graph_.users(x);
     const std::string op = node(mover).op;
     const Attributes attributes = node(mover).attributes;
     std::vector<ValueId> inputs = node(mover).inputs;
@@ -599,11 +593,55 @@ class IntegerArithmetic {
       raised.push_back(graph_.value(inputs[k]).producer);
     }
     AIPU_ASSIGN_OR_RETURN(const ValueId moved, emit(op, attributes, std::move(inputs), mover));
-    AIPU_RETURN_IF_ERROR(replace(id, moved).status());
-    graph_.erase_node(mover);
-    for (const NodeId next : raised) {
-      AIPU_RETURN_IF_ERROR(quantize(next).status());
+    for (const NodeId user : users) {
+      AIPU_RETURN_IF_ERROR(replace(user, moved).status());
     }
+    graph_.erase_node(mover);
+    // The last one first: of pools behind each other, each is read by the next and quantised itself.
+    std::reverse(raised.begin(), raised.end());
+    for (const NodeId next : raised) {
+      if (!node(next).erased) AIPU_RETURN_IF_ERROR(quantize(next).status());
+    }
+    return true;
+  }
+
+  // Whether all that becomes of the value is what the QuantizeLinear makes of it.
+  bool only_quantized_as_by(NodeId id, ValueId x) const {
+    const std::vector<NodeId> users = graph_.users(x);
+    return !graph_.is_graph_output(x) && std::all_of(users.begin(), users.end(), [&](NodeId user) {
+      return user == id || (node(user).op == "QuantizeLinear" && node(user).inputs == node(id).inputs &&
+                            node(user).attributes == node(id).attributes);
+    });
+  }
+
+  // Images enlarged by repeating pixels.
+  bool repeats_elements(const Node& n) const {
+    if (n.op != "Resize" || n.attributes.s_or("mode", "nearest") != "nearest" ||
+        n.attributes.s_or("coordinate_transformation_mode", "") == "tf_crop_and_resize")
+      return false;
+    const Shape &from = graph_.type(n.inputs[0]).shape, &to = graph_.type(n.outputs[0]).shape;
+    for (size_t i = 0; i < from.size(); ++i) {
+      if (to[i].constant_or(0) < from[i].constant_or(0)) return false;
+    }
+    return true;
+  }
+
+  // One that rounds again what has been rounded, in front of DepthToSpace, where the first rounding is.
+  Result<bool> raise_second_rounding(NodeId id, const Dequantized& rounded) {
+    const NodeId mover = producer_with_op(graph_, rounded.x, "DepthToSpace");
+    if (!mover.valid() || !rounded.per_tensor() || !used_once(graph_, rounded.x) || !used_once(graph_, input(id, 0)))
+      return false;
+    const NodeId between = graph_.value(input(id, 0)).producer;
+    const Attributes attributes = node(mover).attributes;
+    AIPU_ASSIGN_OR_RETURN(const ValueId number,
+                          dequantize({input(mover, 0), {}, 0, rounded.zero}, rounded.scales[0], between));
+    AIPU_ASSIGN_OR_RETURN(const ValueId integer,
+                          emit("QuantizeLinear", node(id).attributes, {number, input(id, 1), input(id, 2)}, id));
+    AIPU_ASSIGN_OR_RETURN(const ValueId moved, emit("DepthToSpace", attributes, {integer}, mover));
+    AIPU_RETURN_IF_ERROR(replace(id, moved).status());
+    graph_.erase_node(between);
+    graph_.erase_node(mover);
+    AIPU_RETURN_IF_ERROR(quantize(graph_.value(integer).producer).status());
     return true;
   }
 
@@ -674,8 +712,12 @@ class IntegerArithmetic {
 
 Result<int> integer_arithmetic(Graph& graph, PassContext& context) {
   AIPU_ASSIGN_OR_RETURN(const int expanded, expand_quantized_operators(graph));
+  int together = 0;
+  if (context.has_byte_products) {
+    AIPU_ASSIGN_OR_RETURN(together, transposed_convolutions_as_products(graph));
+  }
   AIPU_ASSIGN_OR_RETURN(const int rewritten, IntegerArithmetic(graph, context.has_byte_products).run());
-  return expanded + rewritten;
+  return expanded + together + rewritten;
 }
 
 }  // namespace aipu::graph

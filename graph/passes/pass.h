@@ -30,6 +30,8 @@ struct PassContext {
   int64_t fold_limit_bytes = int64_t{1} << 30;  // larger results stay computations
   // Whether kernels multiply bytes by signed bytes faster than wider integers.
   bool has_byte_products = false;
+  // Whether these multiply unsigned bytes only, by signed ones.
+  bool multiplies_unsigned_bytes = false;
   // Whether kernels multiply by constant weights of few bits as they are, rather than by floats made of them before.
   bool reads_codes = true;
   // Of such weights that are floats of 4 and 8 bits, or numbers of a table of 16: whether kernels make numbers of codes

@@ -26,6 +26,8 @@ Result<int> sink_transposes(Graph& graph, PassContext& context);
 Result<int> lower_precision(Graph& graph, PassContext& context);
 Result<int> widen_halves(Graph& graph, PassContext& context);
 Result<int> hold_bfloats(Graph& graph, PassContext& context);
+Result<int> unsigned_bytes(Graph& graph, PassContext& context);
+Result<int> tabulate_bytes(Graph& graph, PassContext& context);
 Result<int> sink_reshapes(Graph& graph, PassContext& context);
 
 }  // namespace aipu::graph

@@ -43,6 +43,11 @@ std::span<const Pass> graph_pipeline() {
       {"fold_constants", "compute nodes whose inputs are all constant", fold_constants},
       {"common_subexpressions", "compute equal nodes once", common_subexpressions},
       {"simplify_algebra", "remove ops that do nothing, merge views and transposes", simplify_algebra},
+      // Wants every product of integers, before tables hold their bits.
+      {"unsigned_bytes", "let products of bytes read uint8 where these are multiplied by signed ones", unsigned_bytes},
+      // Wants scales where they stay, and activations written out as one node: fewer to evaluate.
+      {"tabulate_bytes", "look up what several ops make of an 8-bit integer, where they round it to one again",
+       tabulate_bytes},
       // The last to change shapes: what follows only tidies its Transposes.
       {"assign_layout", "choose NCHW or NHWC for every op so that the fewest bytes are transposed", assign_layout,
        Exactness::kRounds},

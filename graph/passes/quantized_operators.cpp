@@ -1,6 +1,7 @@
 #include "graph/passes/quantized_operators.h"
 
 #include <algorithm>
+#include <set>
 
 #include "graph/passes/rewrite.h"
 
@@ -136,6 +137,16 @@ Result<bool> expand(Graph& graph, NodeId id, const std::string& op) {
 }
 
 }  // namespace
+
+size_t moved_operands(const Node& node) {
+  static const std::set<std::string, std::less<>> moves = {
+      "Reshape", "Flatten",      "Squeeze",      "Unsqueeze", "Transpose", "Slice", "Identity",
+      "Split",   "DepthToSpace", "SpaceToDepth", "Expand",    "Tile",      "Gather"};
+  if (moves.contains(node.op)) return 1;
+  if (node.op == "Concat") return node.inputs.size();
+  if (node.op == "MaxPool" && (node.outputs.size() < 2 || !node.outputs[1].valid())) return 1;
+  return 0;
+}
 
 Result<int> expand_quantized_operators(Graph& graph) {
   constexpr std::string_view kDomain = "com.microsoft::";

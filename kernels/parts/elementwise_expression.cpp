@@ -143,14 +143,14 @@ class Magnitudes {
 };
 
 struct Fashion {
-  bool numbers_in_source = false, seed_converts = false, in_pieces = false;
+  bool numbers_in_source = false, seed_converts = false, in_pieces = false, has_fma = true;
   std::optional<double> magnitude = {};  // of the seed, where 8 bits are packed
 };
 
 // `packs`: as PackedExpression has it.
 Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed, const Fashion& fashion,
                              bool* packs = nullptr) {
-  const auto [numbers_in_source, seed_converts, in_pieces, magnitude] = fashion;
+  const auto [numbers_in_source, seed_converts, in_pieces, has_fma, magnitude] = fashion;
   FusedExpression fused;
   Magnitudes magnitudes(graph, seed, magnitude);
   BoundedValues bounded(graph, nodes, seed_converts ? seed : ValueId());
@@ -217,25 +217,33 @@ Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& node
     Writer writer(graph, node, std::move(operands), numbers_in_source ? nullptr : &fused);
     writer.prefix = fmt::format("u{}", serial);
     writer.rounded = &rounded;
+    writer.has_fma = has_fma;
     writer.converts = seed_converts && node.op == "QuantizeLinear" && bounded.converts(node);
     writer.rounds = seed_converts && node.op == "QuantizeLinear" && bounded.rounds(node);
     bounded.add(node);
-    writer.packs = id == nodes.back() && magnitudes.packs(node) && is_literal(node, 1, graph.constant(node.inputs[1]));
+    writer.tables = &fused.tables;
+    writer.packs = id == nodes.back() && (magnitudes.packs(node) || (magnitude && node.op == "aipu::ByteFunction")) &&
+                   (node.inputs.size() == 1 || is_literal(node, 1, graph.constant(node.inputs[1])));
     if (packs != nullptr) *packs = writer.packs;
     magnitudes.add(node);
     writer.first_fault = fused.faults.size();
     Expression expression = row->write(writer);
     if (!writer.error.empty()) return invalid_model(str_cat(graph::origins_text(node.origins), ": ", writer.error));
     for (std::string& message : writer.faults) fused.faults.push_back({std::move(message), id});
-    if (writer.shifted) rounded[node.outputs[0]] = {writer.shifted, writer.zero_text(), writer.shifted_is_number};
+    if (writer.shifted) {
+      rounded[node.outputs[0]] = {writer.shifted, writer.zero_text(), writer.low_byte, writer.shifted_is_number};
+    }
     std::move(writer.statements.begin(), writer.statements.end(), std::back_inserter(function.statements));
     ++serial;
     function.statements.push_back({name, std::move(expression)});
   }
-  std::vector<ExpressionFunction::Statement> numbers;
+  std::vector<ExpressionFunction::Statement> arguments;
+  size_t place = fused.operands.size();
+  for (size_t k = 0; k < fused.tables.size(); ++k)
+    arguments.push_back({fmt::format("table{}", k), Expression::atom(fmt::format("x[{}]", place++))});
   for (size_t k = 0; k < fused.numbers.size(); ++k)
-    numbers.push_back({fmt::format("c{}", k), Expression::atom(fmt::format("x[{}]", fused.operands.size() + k))});
-  function.statements.insert(function.statements.begin(), numbers.begin(), numbers.end());
+    arguments.push_back({fmt::format("c{}", k), Expression::atom(fmt::format("x[{}]", place++))});
+  function.statements.insert(function.statements.begin(), arguments.begin(), arguments.end());
   if (!fused.faults.empty()) function.parameters.emplace_back("active");
   function.result = names[fused.result];
   return fused;
@@ -244,13 +252,13 @@ Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& node
 }  // namespace
 
 Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed,
-                                        bool numbers_in_source, bool in_pieces) {
-  return fuse(graph, nodes, seed, {.numbers_in_source = numbers_in_source, .in_pieces = in_pieces});
+                                        bool numbers_in_source, bool in_pieces, bool has_fma) {
+  return fuse(graph, nodes, seed, {.numbers_in_source = numbers_in_source, .in_pieces = in_pieces, .has_fma = has_fma});
 }
 
 Result<FusedExpression> fuse_bounded_expression(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed,
-                                                bool numbers_in_source) {
-  return fuse(graph, nodes, seed, {.numbers_in_source = numbers_in_source, .seed_converts = true});
+                                                bool numbers_in_source, bool has_fma) {
+  return fuse(graph, nodes, seed, {.numbers_in_source = numbers_in_source, .seed_converts = true, .has_fma = has_fma});
 }
 
 Result<PackedExpression> fuse_packed_expression(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed,

@@ -28,7 +28,9 @@ Status check_elementwise(const graph::Graph& graph, const graph::Node& node);
 struct FusedExpression {
   // distinct values from outside, in order of x[k]
   std::vector<graph::ValueId> operands;
-  // Constants of one element and numbers from attributes, x[operands.size() + k]: arguments of the launch, so that one
+  // What it looks up by itself, x[operands.size() + k]: pointers.
+  std::vector<graph::ConstantPtr> tables;
+  // Constants of one element and numbers from attributes, x[k] behind those: arguments of the launch, so that one
   // kernel serves all that differ only in numbers. Those that decide what is computed (an exponent of 2) are in the
   // source.
   struct Number {
@@ -48,10 +50,11 @@ struct FusedExpression {
 // The function of `nodes` (topological order). Where `seed` is valid, that value is a parameter `v` before `x` instead
 // of an operand: the form that a template's epilogue takes.
 // With `numbers_in_source` all constants of one element are there. With `in_pieces` functions that there are
-// polynomials of pieces for are such (templates/pieces.py).
+// polynomials of pieces for are such (templates/pieces.py). Without `has_fma` the target rounds products and sums
+// apart, and what is exact by fused ones only is written in another way.
 Result<FusedExpression> fuse_expression(const graph::Graph& graph, const std::vector<graph::NodeId>& nodes,
                                         graph::ValueId seed = {}, bool numbers_in_source = false,
-                                        bool in_pieces = false);
+                                        bool in_pieces = false, bool has_fma = true);
 
 // Whether the node's expression has faults.
 bool elementwise_reports(const graph::Graph& graph, graph::NodeId node);

@@ -204,6 +204,7 @@ Expression quotient(Writer& w, const Expression& x, float divisor, double most) 
   const auto number = [&](float value) { return w.number(value, DType::kF32); };
   const float reciprocal = 1 / divisor;
   if (int exponent = 0; std::frexp(divisor, &exponent) == 0.5f) return x * number(reciprocal);
+  if (!w.has_fma) return x / number(divisor);
   // Infinity would be left over by itself. The limits are the second operands: a NaN becomes a number.
   const auto limit = static_cast<float>(most) * std::abs(divisor);
   const Expression dividend = w.let(w.packs ? x : call("min", call("max", x, number(-limit)), number(limit)));
@@ -258,6 +259,7 @@ Expression quantize(Writer& w) {
     }
     w.shifted = w.let(value + Writer::constant(shift, DType::kF32));
     const Expression bits = call("reinterpret", w.shifted, Expression::atom("f\"int32x{VL}\""));
+    if (dtype_bits(to) == 8) w.low_byte = zero && offset == 0 ? bits : bits + added;
     return cast_to(zero && offset == 0 ? bits : bits + added, to);
   }
   value = call("rint", value);
@@ -378,9 +380,28 @@ bool has_reciprocal(size_t input, double value) {
   if (input != 1) return is_common_quantization(input, value);
   const auto scale = static_cast<float>(value);
   constexpr float kMost = 1 << 17;  // more than a quotient of 16 bits, see quotient()
-  return std::isnormal(scale) && std::isnormal(1 / scale) && std::isnormal(scale * kMost);
+  // Of quotients from a half on what is left over has to be exact: 48 bits below the dividend's highest.
+  constexpr float kLeast = 0x1p-100f;
+  return std::abs(scale) >= kLeast && std::isnormal(1 / scale) && std::isnormal(scale * kMost);
 }
 constexpr Numbers kQuantization = {.is_literal = has_reciprocal, .is_argument = never_an_argument};
+
+// Words of four bytes are looked up, and shifted so that the one that was asked for comes first: CPUs have instructions
+// for tables of words in registers.
+Expression byte_function(Writer& w) {
+  const DType to = w.stored_out();
+  const auto integer = [](int64_t value) { return Writer::constant(static_cast<double>(value), DType::kI32); };
+  const Expression byte = w.let(w.low_byte_of(0));
+  const std::string words = w.table(w.node().attributes.constant("table")) + ".as_ptr(\"int32\")";
+  const Expression place = call("vsr", byte, integer(2)) & integer(63);
+  const Expression word =
+      Expression::call("vload_gather", {Expression::atom(words), w.let(place), Expression::atom("entries=64")});
+  const Expression amount = call("vsl", byte, integer(3)) & integer(24);
+  const Expression shifted = w.let(call("vsr", word, w.let(amount)));
+  if (!w.packs) return cast_to(shifted, to);
+  if (!is_signed_int(to)) return shifted & integer(255);
+  return call("vsr", call("vsl", shifted, integer(24)), integer(24));
+}
 
 Row of_sum(Row row) {
   row.is_sum = true;
@@ -540,6 +561,7 @@ const std::map<std::string, Row, std::less<>>& rows() {
       {"Where", [](Writer& w) { return choose(w.in(0), w.in(1), w.in(2)); }},
       {"QuantizeLinear", {quantize, kQuantization}},
       {"DequantizeLinear", {dequantize, kDequantization}},
+      {"aipu::ByteFunction", {byte_function, kInSource}},
       {"aipu::EncodeFloat", {encode, kInSource}},
       {"aipu::DecodeFloat", {decode, kInSource}},
   };

@@ -114,6 +114,7 @@ class Writer {
   struct Rounded {
     Expression shifted;
     std::string zero;        // text of the zero point
+    Expression low_byte;     // an int32 whose low bits are the integer; may be none
     bool is_number = false;  // without that sum: the integer less the zero point, as a float32
   };
   std::string zero_text() const { return has(2) ? operands_[2].text() : std::string(); }
@@ -121,6 +122,20 @@ class Writer {
     if (rounded == nullptr) return {};
     const auto found = rounded->find(value);
     return found != rounded->end() && zero_text() == found->second.zero ? found->second.shifted : Expression();
+  }
+
+  // Of a tensor of 8-bit integers: an int32 whose low 8 bits are the integer.
+  Expression low_byte_of(size_t i) const {
+    if (rounded != nullptr) {
+      const auto found = rounded->find(node_.inputs[i]);
+      if (found != rounded->end() && found->second.low_byte) return found->second.low_byte;
+    }
+    return Expression::call("cast", {operands_[i], Expression::atom("\"int32\"")});
+  }
+  // The variable that points to a table.
+  std::string table(const graph::ConstantPtr& constant) {
+    tables->push_back(constant);
+    return fmt::format("table{}", tables->size() - 1);
   }
 
   bool has_number_of(ValueId value) const {
@@ -145,14 +160,18 @@ class Writer {
   std::string error;                // what is wrong with the node, if anything
   Expression shifted;               // left by QuantizeLinear
   bool shifted_is_number = false;   // Rounded::is_number of that
+  Expression low_byte;              // Rounded::low_byte of that
   // Of QuantizeLinear: its input is no NaN, the sum of a seed that converts (fuse_bounded_expression()), and who reads
   // the result wants the integer alone.
   bool converts = false;
   // Of QuantizeLinear: its input is no NaN, and nobody asks for the sign of a zero that DequantizeLinear makes of it.
   bool rounds = false;
+  // Whether S.fma rounds once: elsewhere it is a product and a sum.
+  bool has_fma = true;
   // Of QuantizeLinear: its quotient is a number of less than kMostPacked, and who stores the result saturates it. What
-  // it writes is an int32 then, the zero point added.
+  // it writes is an int32 then, the zero point added. Of ByteFunction: an int32 likewise, which needs no saturation.
   bool packs = false;
+  std::vector<graph::ConstantPtr>* tables = nullptr;    // of the expression
   const std::map<ValueId, Rounded>* rounded = nullptr;  // of the nodes before, in the same expression
 
  private:

@@ -108,9 +108,11 @@ Result<PackedExpression> epilogue_expression(SetupContext& context, const std::v
     if (magnitude && packs_bytes(context.target()))
       return fuse_packed_expression(context.graph(), nodes, seed, *magnitude, in_source, in_pieces);
     PackedExpression plain;
-    AIPU_ASSIGN_OR_RETURN(plain.fused, is_npu && arithmetic.is_bounded
-                                           ? fuse_bounded_expression(context.graph(), nodes, seed, in_source)
-                                           : fuse_expression(context.graph(), nodes, seed, in_source, in_pieces));
+    AIPU_ASSIGN_OR_RETURN(
+        plain.fused,
+        is_npu && arithmetic.is_bounded
+            ? fuse_bounded_expression(context.graph(), nodes, seed, in_source, context.target().native_fma)
+            : fuse_expression(context.graph(), nodes, seed, in_source, in_pieces, context.target().native_fma));
     return plain;
   };
   AIPU_ASSIGN_OR_RETURN(PackedExpression any, fuse(false));
@@ -153,6 +155,7 @@ Result<Epilogue> bind_nodes(SetupContext& context, const std::vector<NodeId>& no
   Epilogue epilogue;
   epilogue.result = anchor_output;
   std::vector<FusedExpression::Number> numbers;
+  std::vector<graph::ConstantPtr> tables;
   const Expression v = Expression::atom("v");
   ExpressionFunction function{{"v", "x"}, {}, v};
   bool is_long = false, packs = false;
@@ -175,6 +178,7 @@ Result<Epilogue> bind_nodes(SetupContext& context, const std::vector<NodeId>& no
     packs = packed.packs;
     epilogue.extras = fused.operands;
     numbers = std::move(fused.numbers);
+    tables = std::move(fused.tables);
     epilogue.result = fused.result;
     function = std::move(fused.function);
     fused.functions.bind(params);
@@ -204,20 +208,23 @@ Result<Epilogue> bind_nodes(SetupContext& context, const std::vector<NodeId>& no
     conversions.emplace_back("none");
     epilogue.extra_arguments.push_back(number_argument(number));
   };
+  const auto add_table = [&](const graph::ConstantPtr& table) {
+    types.push_back({dsl::CapturedType{tir::Type::pointer_to(table->dtype(), 1, tir::Scope::kGlobal)}});
+    modes.emplace_back("table");
+    epilogue.modes.emplace_back("table");
+    epilogue.types.push_back(table->dtype());
+    conversions.emplace_back("none");
+    epilogue.extra_arguments.emplace_back(PointerArgument{context.add_constant(table)});
+  };
+  for (const graph::ConstantPtr& table : tables) add_table(table);
   for (const FusedExpression::Number& number : numbers) add_number(number);
   if (quantized) {
     is_long = true;
     epilogue.result = graph.node(nodes.back()).outputs[0];
     const auto count = static_cast<int64_t>(quantized->table.size());
-    types.push_back({dsl::CapturedType{tir::Type::pointer_to(DType::kF32, 1, tir::Scope::kGlobal)}});
     quantized->append_to(&function, function.result, fmt::format("x[{}]", modes.size()),
                          graph.type(epilogue.result).dtype);
-    modes.emplace_back("table");
-    epilogue.modes.emplace_back("table");
-    epilogue.types.push_back(DType::kF32);
-    conversions.emplace_back("none");
-    epilogue.extra_arguments.emplace_back(
-        PointerArgument{context.add_constant(graph::Constant::of<float>(DType::kF32, {count}, quantized->table))});
+    add_table(graph::Constant::of<float>(DType::kF32, {count}, quantized->table));
   }
   std::vector<ExpressionFunction::Statement> before;
   const auto factor = [&](double value) {

@@ -22,7 +22,7 @@ graph::Claim claim_with_epilogue(const graph::Graph& graph, graph::NodeId anchor
 // The anchor's epilogue, for templates that import epilogue.py.
 struct Epilogue {
   std::vector<graph::ValueId> extras;
-  std::vector<KernelArgument> extra_arguments;  // "extras": of the extras, then of the expression's numbers
+  std::vector<KernelArgument> extra_arguments;  // "extras": of the extras, then of the expression's tables and numbers
   graph::ValueId result;                        // the value the group stores
   // Of extra_arguments; numbers, which are arguments by themselves, have the mode "number", what the expression itself
   // looks up "table".

@@ -113,10 +113,11 @@ graph::ConstantPtr scale_values(const graph::Constant& scale, const Problem& p, 
   return graph::Constant::of<float>(DType::kF32, {static_cast<int64_t>(values.size())}, values);
 }
 
-int64_t highest_tile(const tir::Target& target) {
+int64_t highest_tile(const tir::Target& target, int vectors) {
   const bool many_registers = target.vector_registers >= 32;
   // Narrow registers: two for an accumulator, or tiles of two vectors (products by element).
   if (target.vector_bits < 256) return many_registers ? 10 : 4;
+  if (many_registers && vectors == 1) return 28;
   return many_registers ? 14 : 6;
 }
 

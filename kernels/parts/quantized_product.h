@@ -52,8 +52,9 @@ T of_channel(const std::vector<T>& elements, int64_t channel, T otherwise) {
   return elements.empty() ? otherwise : elements[elements.size() == 1 ? 0 : static_cast<size_t>(channel)];
 }
 
-// Rows of the highest register tile: accumulators, weights and the broadcast words fit the registers.
-int64_t highest_tile(const tir::Target& target);
+// Rows of the highest register tile: accumulators, weights and the broadcast words fit the registers. Tiles of one
+// vector are twice as high, for what a tile costs beside its products and its epilogue.
+int64_t highest_tile(const tir::Target& target, int vectors);
 
 // Sums of integers times a scale: bounded where that is a number far from the limits.
 AnchorArithmetic arithmetic_of(const graph::Graph& graph, const graph::Node& node);

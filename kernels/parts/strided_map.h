@@ -20,6 +20,7 @@ struct MapOperand {
   DType dtype = DType::kVoid;
   graph::Dim element_offset = 0;
   std::vector<graph::Dim> strides;
+  bool is_table = false;  // the expression gets the pointer itself; strides are 0
 
   PointerArgument pointer() const {
     return {tensor, element_offset * graph::Dim(static_cast<int64_t>(dtype_bytes(dtype)))};

@@ -47,7 +47,8 @@ class ElementwisePlugin final : public OpPlugin {
   Status setup(SetupContext& context) const override {
     const Graph& graph = context.graph();
     const bool in_pieces = QuantizedFunction::pays_on(context.target());
-    AIPU_ASSIGN_OR_RETURN(FusedExpression fused, fuse_expression(graph, context.group().nodes, {}, false, in_pieces));
+    AIPU_ASSIGN_OR_RETURN(FusedExpression fused, fuse_expression(graph, context.group().nodes, {}, false, in_pieces,
+                                                                 context.target().native_fma));
     const graph::TensorType& result = graph.type(fused.result);
     StridedMap map;
     map.dims = result.shape;
@@ -62,6 +63,9 @@ class ElementwisePlugin final : public OpPlugin {
       }
       map.inputs.push_back(std::move(input));
     }
+    const std::vector<graph::Dim> nowhere(result.shape.size(), graph::Dim(0));
+    for (const graph::ConstantPtr& table : fused.tables)
+      map.inputs.push_back({context.add_constant(table), table->dtype(), 0, nowhere, true});
     map.output = {context.value(fused.result), result.dtype, 0, contiguous_strides(result.shape)};
     std::vector<int64_t> faults;
     for (Fault& fault : fused.faults) faults.push_back(context.fault(std::move(fault.message), fault.node));

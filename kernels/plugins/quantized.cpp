@@ -244,7 +244,7 @@ class QuantizedPlugin final : public OpPlugin {
         .set("BY_ELEMENT", by_element)
         .set("VL", lanes)
         .set("NV", vectors);
-    const int64_t highest = highest_tile(target);
+    const int64_t highest = highest_tile(target, vectors);
     params.set("HEIGHTS", heights_of_segments(highest, row_count_of_lines(graph, node, p))).set("EDGES", edges);
     params.set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 64 : 0));
     const graph::Constant* scale = graph.constant(operand(node, kScale));

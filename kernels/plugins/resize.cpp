@@ -99,9 +99,9 @@ class ResizePlugin final : public SingleOpPlugin {
 
     const std::string& mode = node.attributes.s("mode");
     const bool crop = node.attributes.s("coordinate_transformation_mode") == "tf_crop_and_resize";
-    const DType accumulator =
-        mode == "nearest" && !crop ? raw_dtype(x.dtype) : accumulator_dtype(storage_dtype(x.dtype));
-    const DType stored = mode == "nearest" && !crop ? raw_dtype(x.dtype) : storage_dtype(x.dtype);
+    const bool moves = mode == "nearest" && !crop;
+    const DType accumulator = moves ? raw_dtype(x.dtype) : accumulator_dtype(storage_dtype(x.dtype));
+    const DType stored = moves ? raw_dtype(x.dtype) : storage_dtype(x.dtype);
     const auto run_operand = [&](size_t input) {
       return input < node.inputs.size() ? node.inputs[input] : graph::ValueId();
     };
@@ -129,12 +129,19 @@ class ResizePlugin final : public SingleOpPlugin {
           last
               ? context.value(node.outputs[0])
               : context.add_workspace(graph::element_count(next) * Dim(static_cast<int64_t>(dtype_bytes(accumulator))));
-      const AxisView view = axis_view(current, static_cast<int64_t>(axis));
+      AxisView view = axis_view(current, static_cast<int64_t>(axis));
+      // Elements that are only moved are as well four bytes together, which have fewer lanes to be masked.
+      constexpr int64_t kWord = 4;
+      const auto element = static_cast<int64_t>(dtype_bytes(stored));
+      const bool in_words = moves && element < kWord && view.inner.constant_or(1) % (kWord / element) == 0 &&
+                            view.inner.is_constant() && context.target().codegen == "native_c";
+      if (in_words) view.inner = Dim(*view.inner.constant() * element / kWord);
+      const DType moved = in_words ? DType::kU32 : accumulator;
       dsl::TemplateParams params;
-      params.set("X", source_dtype)
-          .set("ACC", accumulator)
-          .set("OUT", target_dtype)
-          .set("VL", std::max(2, context.lanes(accumulator)));
+      params.set("X", in_words ? moved : source_dtype)
+          .set("ACC", moved)
+          .set("OUT", in_words ? moved : target_dtype)
+          .set("VL", std::max(2, context.lanes(moved)));
       params.set("MODE", mode)
           .set("NEAREST_MODE", node.attributes.s("nearest_mode"))
           .set("COORDINATES", node.attributes.s("coordinate_transformation_mode"));

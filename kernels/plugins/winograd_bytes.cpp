@@ -149,7 +149,7 @@ class WinogradBytesPlugin final : public OpPlugin {
     params.set("X", graph.type(node.inputs[kX]).dtype)
         .set("VL", lanes)
         .set("NV", vectors)
-        .set("HEIGHTS", winograd_heights(kTile, static_cast<int>(highest_tile(target))))
+        .set("HEIGHTS", winograd_heights(kTile, static_cast<int>(highest_tile(target, vectors))))
         .set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 16 : 0))
         .set("M", kTile)
         .set("IN_TAIL", p.group_in % wide != 0)

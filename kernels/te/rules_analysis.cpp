@@ -33,6 +33,16 @@ bool read_uses(const Read& read, const IterVar& axis) {
 
 std::optional<int64_t> extent_of(const IterVarPtr& axis) { return as_int(axis->dom->extent); }
 
+std::optional<int64_t> elements_of(std::span<const IterVarPtr> axes) {
+  int64_t count = 1;
+  for (const IterVarPtr& axis : axes) {
+    const auto extent = extent_of(axis);
+    if (!extent) return std::nullopt;
+    count *= *extent;
+  }
+  return count;
+}
+
 IterVarPtr consecutive_reduction(const Compute& compute, const std::vector<Expr>& bodies) {
   IterVarPtr found;
   bool data = false;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kernels/te/schedule.h"
@@ -18,6 +19,7 @@ void for_each_read(const std::vector<Expr>& bodies, const std::function<void(con
 bool is_consecutive(const Read& read, const IterVar& axis);
 bool read_uses(const Read& read, const IterVar& axis);
 std::optional<int64_t> extent_of(const IterVarPtr& axis);
+std::optional<int64_t> elements_of(std::span<const IterVarPtr> axes);  // absent where an extent is not known
 
 // The reduction axis whose elements are consecutive where no data axis has such; null: another way is better.
 IterVarPtr consecutive_reduction(const Compute& compute, const std::vector<Expr>& bodies);

@@ -14,17 +14,6 @@ using Done = std::set<const Stage*>;
 constexpr int64_t kWarp = 32;
 constexpr int64_t kManyThreads = 64 * 1024;  // that keep a large GPU busy
 
-// nullopt where one is not known.
-std::optional<int64_t> elements_of(const std::vector<IterVarPtr>& axes) {
-  int64_t count = 1;
-  for (const IterVarPtr& axis : axes) {
-    const auto extent = extent_of(axis);
-    if (!extent) return std::nullopt;
-    count *= *extent;
-  }
-  return count;
-}
-
 // --- sums that threads of a block share ---
 
 // The sums of `lanes` threads each, in the block's memory, and then of those. One thread per element (`own`) and, of

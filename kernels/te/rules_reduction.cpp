@@ -346,17 +346,6 @@ Rest behind(const std::vector<IterVarPtr>& axes, size_t rows) {
   return Rest(axes).subspan(std::min(rows, axes.size()));
 }
 
-// The elements in a row; absent where that is not known.
-std::optional<int64_t> elements_of(Rest axes) {
-  int64_t count = 1;
-  for (const IterVarPtr& axis : axes) {
-    const auto extent = extent_of(axis);
-    if (!extent) return std::nullopt;
-    count *= *extent;
-  }
-  return count;
-}
-
 // What rows are made of, and what they have in common, in the memory of a TEC.
 struct RowCopies {
   bool fit = false;

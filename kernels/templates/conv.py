@@ -30,6 +30,7 @@ are no padded copies and no zero taps.
 """
 
 from aipu import script as S
+from conv_rows import Target, for_each_row, for_each_tile, plane_of
 from epilogue import finish_tile, prefetch_tile
 from gemm import (
     LEFT_OVER,
@@ -43,8 +44,7 @@ from gemm import (
     steps_of,
     takes_blocks,
 )
-from sharing import own_rows, own_work
-from spatial import Geometry, Groups, intervals, row_at, taps_of_axis
+from spatial import Geometry, Groups, intervals, taps_of_axis
 
 
 @S.record
@@ -88,28 +88,6 @@ class Place:
     extent: S.i32
     stride: S.i32
     dilation: S.i32
-
-
-@S.record
-class Target:
-    """Where a row of results goes: pixels `ldc` elements apart, of which the columns from `n` on are a panel's."""
-
-    out: S.ptr(OUT, "global")
-    offset: S.i32
-    ldc: S.i32
-    n: S.i32
-    columns: S.i32
-
-
-@S.record
-class Plane:
-    """The lines of an image that a row of results meets: from `data` on, `lines` of `depths` planes."""
-
-    data: S.ptr(X, "global")
-    depths: S.i32
-    lines: S.i32
-    line_stride: S.i64
-    depth_stride: S.i64
 
 
 def left_value(bases, pixel, pixel_stride, t):
@@ -268,76 +246,93 @@ def end_of_taps(taps, width):
     return end
 
 
-@S.macro
 def convolve_row(plane, width, channels, group_in, merge, weights, extras, target):
     """A row of `width.result` output pixels for one panel.
 
     plane: the image (of the group's channels), `width` its width and the kernel's; weights: those of the first kernel
     row that the image has.
     """
-    column = 0
+    column = S.i32(0)
     cut = TILING.cut and is_cut(width)
     while column < width.result:
         last = width.result
+        taps = 0
         if TILING.cut:
             taps = taps_of_axis(column, width)
             if cut:
                 last = end_of_taps(taps, width)
-        pixels = last - column
-        tiles = S.max(S.ceildiv(pixels, TILING.heights[0]), 1)
-        for tile in range(tiles):
-            end = column + pixels // tiles
-            if tile < pixels % tiles:
-                end = end + 1
-            while column < end:
-                height = TILING.heights[len(TILING.heights) - 1]
-                for h in S.unroll(len(TILING.heights) - 1):
-                    if column + TILING.heights[len(TILING.heights) - 2 - h] <= end:
-                        height = S.i32(TILING.heights[len(TILING.heights) - 2 - h])
-                position = column * width.stride - width.pad
-                left = S.min(intervals(S.max(-position, 0), width.dilation), width.kernel)
-                final = position + (height - 1) * width.stride
-                right = width.kernel - S.min(intervals(S.max(width.image - final, 0), width.dilation), width.kernel)
-                skipped = 0
-                if TILING.cut:
-                    if cut:
-                        skipped = S.min(taps.first, width.kernel)
-                        left = S.i32(0)
-                        right = width.kernel - skipped - taps.count
-                middle = width.kernel - left - right - skipped
-                if TILING.skip == 0:
-                    right = S.i32(0)
-                elif TILING.cut:
-                    if cut:
-                        right = S.i32(0)
-                repeat = middle
-                count = group_in
-                if merge != 0:
-                    repeat = S.min(middle, 1)
-                    count = middle * group_in
-                for h in S.unroll(len(TILING.heights)):
-                    if height == TILING.heights[h]:
-                        conv_tile(
-                            TILING.heights[h],
-                            plane.data,
-                            (position + skipped * width.dilation) * channels,
-                            Strides(
-                                width.stride * channels,
-                                width.dilation * channels,
-                                plane.line_stride,
-                                plane.depth_stride,
-                            ),
-                            Panel(weights.data + skipped * weights.tap, weights.tap, weights.line, weights.depth),
-                            plane.depths,
-                            plane.lines,
-                            Runs(left, middle, right, repeat, count),
-                            Place(position, width.image, width.stride, width.dilation),
-                            extras,
-                            Target(
-                                target.out, target.offset + column * target.ldc, target.ldc, target.n, target.columns
-                            ),
-                        )
-                column = column + height
+        compute = tiles_of_row(plane, width, channels, group_in, merge, weights, extras, target, cut, taps)
+        for_each_tile(column, last - column, TILING.heights, compute)
+        column = S.i32(last)
+
+
+def tiles_of_row(plane, width, channels, group_in, merge, weights, extras, target, cut, taps):
+    """What computes a tile of it. `cut`: whether its pixels have all the same taps, which are `taps`."""
+
+    def compute(column, height):
+        position = column * width.stride - width.pad
+        left = S.min(intervals(S.max(-position, 0), width.dilation), width.kernel)
+        final = position + (height - 1) * width.stride
+        right = width.kernel - S.min(intervals(S.max(width.image - final, 0), width.dilation), width.kernel)
+        skipped = 0
+        if TILING.cut:
+            skipped = S.i32(0)
+            if cut:
+                skipped = S.min(taps.first, width.kernel)
+                left = S.i32(0)
+                right = width.kernel - skipped - taps.count
+        middle = width.kernel - left - right - skipped
+        if TILING.skip == 0:
+            right = S.i32(0)
+        elif TILING.cut:
+            if cut:
+                right = S.i32(0)
+        repeat = middle
+        count = group_in
+        if merge != 0:
+            repeat = S.min(middle, 1)
+            count = middle * group_in
+        for h in S.unroll(len(TILING.heights)):
+            if height == TILING.heights[h]:
+                conv_tile(
+                    TILING.heights[h],
+                    plane.data,
+                    (position + skipped * width.dilation) * channels,
+                    Strides(width.stride * channels, width.dilation * channels, plane.line_stride, plane.depth_stride),
+                    Panel(weights.data + skipped * weights.tap, weights.tap, weights.line, weights.depth),
+                    plane.depths,
+                    plane.lines,
+                    Runs(left, middle, right, repeat, count),
+                    Place(position, width.image, width.stride, width.dilation),
+                    extras,
+                    Target(target.out, target.offset + column * target.ldc, target.ldc, target.n, target.columns),
+                )
+
+    return compute
+
+
+def rows_of_panels(x, weights, out, extras, geometry, groups, panels, merge, ldc):
+    """What convolves rows by a panel, one of the `panels` of a group."""
+    height, width = geometry.height, geometry.width
+    w_tap = groups.image * (NV * VL)
+    w_line = width.kernel * w_tap
+    w_plane = height.kernel * w_line
+
+    def of_panel(panel):
+        group = panel // panels
+        n = group * groups.result + (panel % panels) * (NV * VL)
+        columns = groups.result - (panel % panels) * (NV * VL)
+        w_panel = weights + panel * (geometry.depth.kernel * w_plane)
+
+        def convolve(number, met):
+            plane = plane_of(x + group * groups.image, geometry.channels, geometry, met)
+            own = Panel(w_panel + (met.planes.first * height.kernel + met.lines.first) * w_line, w_tap, w_line, w_plane)
+            target = Target(out, number * width.result * ldc, ldc, n, columns)
+            convolve_row(plane, width, geometry.channels, groups.image, merge, own, extras, target)
+
+        return convolve
+
+    return of_panel
 
 
 @S.prim_func
@@ -352,45 +347,6 @@ def conv(
     block_rows: S.i32,
     ldc: S.i32,
 ):
-    depth, height, width = geometry.depth, geometry.height, geometry.width
     panels = S.ceildiv(groups.result, NV * VL)
-    work = own_work(geometry.batch * depth.result * height.result, groups.count * panels, block_rows, 7)
-    w_tap = groups.image * (NV * VL)
-    w_line = width.kernel * w_tap
-    line = width.image * geometry.channels
-    for block_first in range(work.row_first, work.row_last, work.block):
-        # One panel's weights stay in the nearest cache for all rows of a block, the block's activations in the next one
-        # for all panels.
-        for panel in range(work.panel_first, work.panel_last):
-            group = panel // panels
-            n = group * groups.result + (panel % panels) * (NV * VL)
-            columns = groups.result - (panel % panels) * (NV * VL)
-            w_panel = weights + panel * (depth.kernel * height.kernel * w_line)
-            first, last = own_rows(work, block_first, panel)
-            for number in range(first, last):
-                row = row_at(number, geometry)
-                lines = taps_of_axis(row.height, height)
-                planes = taps_of_axis(row.depth, depth)
-                top = lines.start + lines.first * height.dilation
-                front = row.image * depth.image + planes.start + planes.first * depth.dilation
-                convolve_row(
-                    Plane(
-                        x + ((front * height.image + top) * line + group * groups.image),
-                        planes.count,
-                        lines.count,
-                        height.dilation * line,
-                        depth.dilation * height.image * line,
-                    ),
-                    width,
-                    geometry.channels,
-                    groups.image,
-                    merge,
-                    Panel(
-                        w_panel + (planes.first * height.kernel + lines.first) * w_line,
-                        w_tap,
-                        w_line,
-                        height.kernel * w_line,
-                    ),
-                    extras,
-                    Target(out, number * width.result * ldc, ldc, n, columns),
-                )
+    of_panel = rows_of_panels(x, weights, out, extras, geometry, groups, panels, merge, ldc)
+    for_each_row(geometry, groups.count * panels, block_rows, of_panel)

@@ -24,19 +24,9 @@ whole vectors are multiplied, whatever the size of groups.
 """
 
 from aipu import script as S
+from conv_rows import Plane, Target, for_each_row, for_each_tile, plane_of
 from epilogue import finish_tile, prefetch_tile
-from sharing import own_rows, own_work
-from spatial import Geometry, Groups, row_at, taps_of_axis
-
-
-@S.record
-class Lines:
-    """The lines of an image that a row of results meets: `lines` of `depths` planes."""
-
-    depths: S.i32
-    lines: S.i32
-    line_stride: S.i64
-    depth_stride: S.i64
+from spatial import Geometry, Groups
 
 
 @S.record
@@ -57,17 +47,6 @@ class Place:
     position: S.i32
     extent: S.i32
     shift: S.i32
-
-
-@S.record
-class Target:
-    """Where a row of results goes: pixels `ldc` elements apart, of which the columns from `n` on are a panel's."""
-
-    out: S.ptr(OUT, "global")
-    offset: S.i32
-    ldc: S.i32
-    n: S.i32
-    columns: S.i32
 
 
 def taps_under(column, height):
@@ -122,14 +101,13 @@ def image_value(x, column, lanes):
 def grouped_tile(
     height: S.meta_var,
     checked: S.meta_var,
-    x: S.ptr(X, "global"),
-    met: Lines,
+    patch: Plane,
     weights: Panel,
     place: Place,
     extras: extra_types,
     target: Target,
 ):
-    """x: the first column of the patch's first line."""
+    """patch: what the tile's window meets, from its first column on."""
     acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
     for i in S.unroll(height * NV):
         acc[i] = S.cast(0, f"{ACC}x{VL}")
@@ -141,9 +119,9 @@ def grouped_tile(
             [lane // GROUPED.group * GROUPED.group + ic for ic in range(GROUPED.group) for lane in range(VL)],
         )
     prefetch_tile(height, extras, target.offset, target.ldc, target.n)
-    for kd in range(met.depths):
-        for kh in range(met.lines):
-            line = x + (S.i64(kd) * met.depth_stride + S.i64(kh) * met.line_stride)
+    for kd in range(patch.depths):
+        for kh in range(patch.lines):
+            line = patch.data + (S.i64(kd) * patch.depth_stride + S.i64(kh) * patch.line_stride)
             w = weights.data + (kd * weights.depth + kh * weights.line)
             for ic in range(GROUPED.group):
                 w_channel = w + ic * (NV * VL)
@@ -155,6 +133,61 @@ def grouped_tile(
                 else:
                     multiply_channel(height, checked, acc, line + ic, w_channel, 0, place)
     finish_tile(height, acc, extras, target.out, target.offset, target.ldc, target.n, target.columns)
+
+
+def tiles_of_row(plane, width, weights, shift, extras, target):
+    """What computes a tile of a row of output pixels, for a panel whose pixels' vectors are `shift` lanes in front."""
+
+    def compute(column, height):
+        position = column * GROUPED.stride - width.pad
+        place = Place(position, width.image, shift)
+        own = Target(target.out, target.offset + column * target.ldc, target.ldc, target.n, target.columns)
+        data = plane.data + S.i64(position) * GROUPED.channels
+        patch = Plane(data, plane.depths, plane.lines, plane.line_stride, plane.depth_stride)
+        for h in S.unroll(len(GROUPED.heights)):
+            if height == GROUPED.heights[h]:
+                convolve_tile(GROUPED.heights[h], patch, weights, place, extras, own)
+
+    return compute
+
+
+@S.macro
+def convolve_tile(height, patch, weights, place, extras, target):
+    inside = place.position >= 0 and place.position + (extent_of_patch(height) - 1) < place.extent
+    if GROUPED.whole or GROUPED.before + GROUPED.behind == 0:
+        grouped_tile(height, 0, patch, weights, place, extras, target)
+    elif inside:
+        grouped_tile(height, 0, patch, weights, place, extras, target)
+    else:
+        grouped_tile(height, 1, patch, weights, place, extras, target)
+
+
+def rows_of_panels(x, weights, out, extras, geometry, groups, panels, ldc):
+    """What convolves rows by a panel, one of the `panels` of a group."""
+    height, width = geometry.height, geometry.width
+    w_line = GROUPED.kernel * GROUPED.group * (NV * VL)
+    w_plane = height.kernel * w_line
+
+    def of_panel(panel):
+        group = panel // panels
+        in_group = (panel % panels) * (NV * VL)
+        n = group * groups.result + in_group
+        shift = S.i32(0)
+        first_channel = group * groups.image
+        if GROUPED.spread:
+            shift = S.max(n + VL - GROUPED.channels, 0)
+            first_channel = n - shift
+        w_panel = weights + panel * (geometry.depth.kernel * w_plane)
+
+        def convolve(number, met):
+            plane = plane_of(x + first_channel, GROUPED.channels, geometry, met)
+            own = Panel(w_panel + (met.planes.first * height.kernel + met.lines.first) * w_line, w_line, w_plane)
+            target = Target(out, number * width.result * ldc, ldc, n, groups.result - in_group)
+            for_each_tile(0, width.result, GROUPED.heights, tiles_of_row(plane, width, own, shift, extras, target))
+
+        return convolve
+
+    return of_panel
 
 
 @S.prim_func
@@ -169,69 +202,6 @@ def conv_grouped(
     ldc: S.i32,
 ):
     """With `spread` the groups' channels are all of the image's."""
-    depth, height, width = geometry.depth, geometry.height, geometry.width
     panels = S.ceildiv(groups.result, NV * VL)
-    work = own_work(geometry.batch * depth.result * height.result, groups.count * panels, block_rows, 7)
-    w_line = GROUPED.kernel * GROUPED.group * (NV * VL)
-    line = width.image * GROUPED.channels
-    for block_first in range(work.row_first, work.row_last, work.block):
-        # One panel's weights stay in the nearest cache for all rows of a block.
-        for panel in range(work.panel_first, work.panel_last):
-            group = panel // panels
-            in_group = (panel % panels) * (NV * VL)
-            n = group * groups.result + in_group
-            columns = groups.result - in_group
-            shift = S.i32(0)
-            first_channel = group * groups.image
-            if GROUPED.spread:
-                shift = S.max(n + VL - GROUPED.channels, 0)
-                first_channel = n - shift
-            w_panel = weights + panel * (depth.kernel * height.kernel * w_line)
-            first, last = own_rows(work, block_first, panel)
-            for number in range(first, last):
-                row = row_at(number, geometry)
-                lines = taps_of_axis(row.height, height)
-                planes = taps_of_axis(row.depth, depth)
-                top = lines.start + lines.first * height.dilation
-                front = row.image * depth.image + planes.start + planes.first * depth.dilation
-                x_row = x + ((front * height.image + top) * line + first_channel)
-                met = Lines(
-                    planes.count,
-                    lines.count,
-                    S.i64(height.dilation * line),
-                    S.i64(depth.dilation * height.image * line),
-                )
-                window = Panel(
-                    w_panel + (planes.first * height.kernel + lines.first) * w_line, w_line, height.kernel * w_line
-                )
-                offset = number * width.result * ldc
-                tiles = S.max(S.ceildiv(width.result, GROUPED.heights[0]), 1)
-                column = 0
-                for tile in range(tiles):
-                    end = column + width.result // tiles
-                    if tile < width.result % tiles:
-                        end = end + 1
-                    while column < end:
-                        pixels = GROUPED.heights[len(GROUPED.heights) - 1]
-                        for h in S.unroll(len(GROUPED.heights) - 1):
-                            if column + GROUPED.heights[len(GROUPED.heights) - 2 - h] <= end:
-                                pixels = S.i32(GROUPED.heights[len(GROUPED.heights) - 2 - h])
-                        position = column * GROUPED.stride - width.pad
-                        place = Place(position, width.image, shift)
-                        target = Target(out, offset + column * ldc, ldc, n, columns)
-                        x_tile = x_row + S.i64(position) * GROUPED.channels
-                        for h in S.unroll(len(GROUPED.heights)):
-                            if pixels == GROUPED.heights[h]:
-                                convolve_tile(GROUPED.heights[h], x_tile, met, window, place, extras, target)
-                        column = column + pixels
-
-
-@S.macro
-def convolve_tile(height, x, met, weights, place, extras, target):
-    inside = place.position >= 0 and place.position + (extent_of_patch(height) - 1) < place.extent
-    if GROUPED.whole or GROUPED.before + GROUPED.behind == 0:
-        grouped_tile(height, 0, x, met, weights, place, extras, target)
-    elif inside:
-        grouped_tile(height, 0, x, met, weights, place, extras, target)
-    else:
-        grouped_tile(height, 1, x, met, weights, place, extras, target)
+    of_panel = rows_of_panels(x, weights, out, extras, geometry, groups, panels, ldc)
+    for_each_row(geometry, groups.count * panels, block_rows, of_panel)

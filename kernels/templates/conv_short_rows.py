@@ -12,7 +12,8 @@ one loop.
 """
 
 from aipu import script as S
-from conv import Panel, Strides, Target, left_value
+from conv import Panel, Strides, left_value
+from conv_rows import Target
 from epilogue import finish_tile, prefetch_tile
 from gemm import add_product, right_buffer, row_bases, step_lanes, steps_of
 from sharing import own_rows, own_work

@@ -8,7 +8,8 @@ Parameters as in conv.py, without taps in TILING. Weights are packed
 """
 
 from aipu import script as S
-from conv import Panel, Plane, Target, convolve_row
+from conv import Panel, convolve_row
+from conv_rows import Plane, Target
 from sharing import own_rows, own_share, own_work
 from spatial import Axis, Geometry, Groups, row_at
 from transposed_phases import Phases, phase_taps, row_taps, taps_ahead, taps_of

@@ -5,12 +5,14 @@ Parameters bound by kernels/parts/strided_map.cpp:
   dim_types, stride_types  RANK and (N_IN + 1) * RANK int32 scalars
   modes[k], out_mode       how operand k walks the innermost dimension: contiguous, broadcast (stride 0), strided, and
                            for inputs reversed (stride -1), backward (negative), selected (0 or not at run time),
-                           by_table (the elements' places are a table's, of elementwise_by_tables())
-  table_types, table_of[k]  int32 pointers; which of them is the table of operand k
+                           by_table (the elements' places are a table's, of elementwise_by_tables()), table (it is
+                           a pointer, and the expression looks up what it wants)
+  table_types, table_of[k]  of elementwise_by_tables() alone: int32 pointers; which of them is the table of operand k
   start_types, start_of[k]  int32 scalars; which of them is the place of operand k's first element from its pointer, for
                            operands that are walked backwards (an argument begins with what its pointer points at); -1:
                            the pointer is that place
   conversions[k], out_conversion  none, mask (uint8 <-> bool vector) or float32 (16-bit floats are computed in float32)
+  ahead[k]                 how many elements in front of its own place contiguous operand k is fetched; 0: none
   number_types             N_NUMBERS scalars, which are the operands behind the N_IN tensors
   compute(x)               the expression; x[k] is operand k as a vector of VL lanes
   FAULTS                   the codes of what it may report; if there are any, it is compute(x, active), with the mask of
@@ -28,12 +30,16 @@ def turned(lane_mask):
 
 
 def load(k, p, j, lane_mask, stride, tables):
+    if modes[k] == "table":
+        return p
     if modes[k] == "by_table":
         places = S.vload(tables[table_of[k]] + j, mask=lane_mask, lanes=VL)
         raw = S.vload_gather(p, places, mask=lane_mask)
     elif modes[k] == "broadcast":
         raw = S.vbcast(p[0], lanes=VL)
     elif modes[k] == "contiguous":
+        if ahead[k] > 0 and lane_mask is None:
+            S.prefetch(p + (j + ahead[k]))
         raw = S.vload(p + j, mask=lane_mask, lanes=VL)
     elif modes[k] == "reversed":
         raw = S.vrevs(S.vload(p - (j + (VL - 1)), mask=turned(lane_mask), lanes=VL))
@@ -119,15 +125,9 @@ def walk(ins, out, dims, strides, starts, numbers, tables):
 
 @S.prim_func
 def elementwise(
-    ins: in_types,
-    out: out_type,
-    dims: dim_types,
-    strides: stride_types,
-    starts: start_types,
-    numbers: number_types,
-    tables: table_types,
+    ins: in_types, out: out_type, dims: dim_types, strides: stride_types, starts: start_types, numbers: number_types
 ):
-    walk(ins, out, dims, strides, starts, numbers, tables)
+    walk(ins, out, dims, strides, starts, numbers, None)
 
 
 @S.prim_func

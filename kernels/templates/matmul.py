@@ -28,6 +28,64 @@ from sharing import balanced, own_share
 MOST_IDLE = 16
 
 
+@S.record
+class Tiles:
+    """What rows are cut into: `count` tiles of `share` rows, the first `rest` of them of one more."""
+
+    count: S.i32
+    share: S.i32
+    rest: S.i32
+
+
+def tiles_of(rows):
+    count = S.ceildiv(rows, HEIGHTS[0])
+    return Tiles(count, rows // S.max(count, 1), rows % S.max(count, 1))
+
+
+def first_row(tiles, tile):
+    return tile * tiles.share + S.min(tile, tiles.rest)
+
+
+def each_fetches(count):
+    """How much each of `count` tiles fetches of the panel that comes next, per step of its depth. Fewer tiles do
+    nothing but wait for memory, and had better read it in order.
+    """
+    step = S.i32(0)
+    if count >= FEWEST_TILES_THAT_FETCH:
+        step = S.ceildiv(NV * step_lanes(), count)
+    return step
+
+
+def for_each_tile(tiles, first, last, depth, ahead, step, multiply):
+    """multiply(height, row, what it fetches of the panel at `ahead`) for tiles [first, last)."""
+    m = S.i32(first_row(tiles, first))
+    for t in range(first, last):
+        end = m + tiles.share
+        if t < tiles.rest:
+            end = end + 1
+        for h in S.unroll(len(HEIGHTS)):
+            while m + HEIGHTS[h] <= end:
+                fetched = Ahead(ahead + S.i64(t - first) * steps_of(depth) * step, S.i64(step))
+                multiply(HEIGHTS[h], m, fetched)
+                m = m + HEIGHTS[h]
+
+
+def by_panel_at(n, left, lda, a_step, a_zero, right, product, extras, out, batch, ldc):
+    """What multiplies rows by the panel of columns from n on."""
+
+    def multiply(height, m, fetched):
+        of_row, depth, columns = left + m * lda, product.depth, product.columns - n
+        row = (batch * product.rows + m) * ldc
+        if LAST < NV and columns <= LAST * VL:
+            gemm_tile_last(
+                height, of_row, lda, a_step, a_zero, right, depth, extras, out, row, ldc, n, columns, fetched
+            )
+        else:
+            gemm_tile(height, of_row, lda, a_step, a_zero, right, depth, extras, out, row, ldc, n, columns, fetched)
+
+    return multiply
+
+
 @S.prim_func
 def gemm(
     a: S.ptr(A, "global"),
@@ -44,10 +102,10 @@ def gemm(
     a_zero: S.i32,
 ):
     panels = S.ceildiv(product.columns, NV * VL)
-    tiles = S.ceildiv(product.rows, HEIGHTS[0])
+    tiles = tiles_of(product.rows)
     # Blocks of at most block_tiles tiles, more of them where that is what gives every TEC the same amount of work.
     per_block = S.max(S.ceildiv(8 * S.get_local_size(), S.max(product.batches * panels, 1)), 1)
-    blocks = S.max(S.ceildiv(tiles, block_tiles), S.min(per_block, tiles))
+    blocks = S.max(S.ceildiv(tiles.count, block_tiles), S.min(per_block, tiles.count))
     # A wide right operand passes by once, and each TEC reads a part of it; otherwise the rows are walked in order. So
     # are rows that are read again for each panel more often than the right operand would be for their blocks.
     by_panel = (
@@ -56,8 +114,8 @@ def gemm(
     # Of a right operand that is no larger than what is multiplied by it and what comes out, each TEC reads the whole,
     # for rows of its own: what another one has written takes longer to come than what all read.
     tecs = S.get_local_size()
-    tiles_each = S.ceildiv(tiles, tecs)
-    if by_panel and tecs > 1 and tiles_each * tecs * MOST_IDLE <= tiles * (MOST_IDLE + 1):
+    tiles_each = S.ceildiv(tiles.count, tecs)
+    if by_panel and tecs > 1 and tiles_each * tecs * MOST_IDLE <= tiles.count * (MOST_IDLE + 1):
         around = S.i64(product.rows) * (product.depth + product.columns)
         if S.i64(product.depth) * product.columns <= around + around // 4:
             by_panel = False
@@ -73,10 +131,8 @@ def gemm(
         panel = first // S.max(blocks, 1)
         block = first % S.max(blocks, 1)
     batch = first // S.max(panels * blocks, 1)
-    tile_share = tiles // S.max(blocks, 1)
-    tile_rest = tiles % S.max(blocks, 1)
-    row_share = product.rows // S.max(tiles, 1)
-    row_rest = product.rows % S.max(tiles, 1)
+    tile_share = tiles.count // S.max(blocks, 1)
+    tile_rest = tiles.count % S.max(blocks, 1)
     for unit in range(first, last):
         tile_first = block * tile_share + S.min(block, tile_rest)
         tile_last = tile_first + tile_share
@@ -89,61 +145,15 @@ def gemm(
             outer, inner = batch // product.inner_batches, batch % product.inner_batches
             left = left + (outer * a_batch.outer + inner * a_batch.inner)
             right = right + (outer * b_batch.outer + inner * b_batch.inner)
-        m = tile_first * row_share + S.min(tile_first, row_rest)
-        # The panel of the next unit, of which each tile of this one fetches a part; fewer tiles do nothing but wait for
-        # memory, and had better read it in order.
+        # The panel of the next unit, of which each tile of this one fetches a part.
         next_panel = panel
-        ahead_step = S.i32(0)
-        if tile_last - tile_first >= FEWEST_TILES_THAT_FETCH:
-            ahead_step = S.ceildiv(NV * step_lanes(), tile_last - tile_first)
+        step = each_fetches(tile_last - tile_first)
+        if step > 0:
             if not by_panel or block + 1 == blocks:
                 next_panel = (panel + 1) % panels
         ahead = right + (next_panel - panel) * (product.depth * (NV * VL))
-        for t in range(tile_first, tile_last):
-            end = m + row_share
-            if t < row_rest:
-                end = end + 1
-            for h in S.unroll(len(HEIGHTS)):
-                while m + HEIGHTS[h] <= end:
-                    if LAST < NV and product.columns - n <= LAST * VL:
-                        gemm_tile_last(
-                            HEIGHTS[h],
-                            left + m * lda,
-                            lda,
-                            a_step,
-                            a_zero,
-                            right,
-                            product.depth,
-                            extras,
-                            out,
-                            (batch * product.rows + m) * ldc,
-                            ldc,
-                            n,
-                            product.columns - n,
-                            Ahead(
-                                ahead + S.i64(t - tile_first) * steps_of(product.depth) * ahead_step, S.i64(ahead_step)
-                            ),
-                        )
-                    else:
-                        gemm_tile(
-                            HEIGHTS[h],
-                            left + m * lda,
-                            lda,
-                            a_step,
-                            a_zero,
-                            right,
-                            product.depth,
-                            extras,
-                            out,
-                            (batch * product.rows + m) * ldc,
-                            ldc,
-                            n,
-                            product.columns - n,
-                            Ahead(
-                                ahead + S.i64(t - tile_first) * steps_of(product.depth) * ahead_step, S.i64(ahead_step)
-                            ),
-                        )
-                    m = m + HEIGHTS[h]
+        multiply = by_panel_at(n, left, lda, a_step, a_zero, right, product, extras, out, batch, ldc)
+        for_each_tile(tiles, tile_first, tile_last, product.depth, ahead, step, multiply)
         if by_panel:
             block = block + 1
             if block == blocks:
@@ -206,6 +216,17 @@ def gemm_tile_part(
         finish_tile(height, acc, extras, out, row_offset, ldc, n, columns)
 
 
+def by_part_at(n, left, lda, right, depth, product, extras, out, ldc, sums, first):
+    """What multiplies rows by a part of the panel of columns from n on; `sums` are those of row `first`."""
+
+    def multiply(height, m, fetched):
+        own = Sums(sums.waiting + (m - first) * (NV * VL), sums.resume, sums.wait)
+        columns = product.columns - n
+        gemm_tile_part(height, left + m * lda, lda, right, depth, extras, out, m * ldc, ldc, n, columns, fetched, own)
+
+    return multiply
+
+
 @S.prim_func
 def gemm_in_parts(
     a: S.ptr(A, "global"),
@@ -223,9 +244,9 @@ def gemm_in_parts(
     TEC has room for the sums of a block of block_tiles tiles times PANELS_OF_A_PART panels in `scratch`.
     """
     panels = S.ceildiv(product.columns, NV * VL)
-    tiles = S.ceildiv(product.rows, HEIGHTS[0])
+    tiles = tiles_of(product.rows)
     per_block = S.max(S.ceildiv(8 * S.get_local_size(), S.max(panels, 1)), 1)
-    blocks = S.max(S.ceildiv(tiles, block_tiles), S.min(per_block, tiles))
+    blocks = S.max(S.ceildiv(tiles.count, block_tiles), S.min(per_block, tiles.count))
     first, last = own_share(blocks * panels)
     if ROW_ALONE:
         if product.rows == 1:
@@ -236,16 +257,12 @@ def gemm_in_parts(
     own = scratch + S.i64(S.get_local_id()) * (block_rows * (PANELS_OF_A_PART * NV * VL))
     panel_size = product.depth * (NV * VL)
     unit = first
-    row_share = product.rows // S.max(tiles, 1)
-    row_rest = product.rows % S.max(tiles, 1)
     while unit < last:
         block, panel = unit // panels, unit % panels
         count = S.min(S.min(last - unit, panels - panel), PANELS_OF_A_PART)
-        tile_first, tile_last = balanced(tiles, blocks, block)
-        block_first = tile_first * row_share + S.min(tile_first, row_rest)
-        ahead_step = S.i32(0)
-        if tile_last - tile_first >= FEWEST_TILES_THAT_FETCH:
-            ahead_step = S.ceildiv(NV * step_lanes(), tile_last - tile_first)
+        tile_first, tile_last = balanced(tiles.count, blocks, block)
+        block_first = first_row(tiles, tile_first)
+        step = each_fetches(tile_last - tile_first)
         for k in range(0, product.depth, part_depth):
             depth = S.min(part_depth, product.depth - k)
             for p in range(count):
@@ -256,35 +273,14 @@ def gemm_in_parts(
                     ahead = b + (panel * panel_size + (k + depth) * (NV * VL))
                     if k + depth >= product.depth:
                         ahead = b + (panel + count) % panels * panel_size
-                if ahead_step == 0:
+                if step == 0:
                     ahead = right
-                m = S.i32(block_first)
-                for t in range(tile_first, tile_last):
-                    end = m + row_share
-                    if t < row_rest:
-                        end = end + 1
-                    for h in S.unroll(len(HEIGHTS)):
-                        while m + HEIGHTS[h] <= end:
-                            gemm_tile_part(
-                                HEIGHTS[h],
-                                a + (m * lda + k),
-                                lda,
-                                right,
-                                depth,
-                                extras,
-                                out,
-                                m * ldc,
-                                ldc,
-                                (panel + p) * (NV * VL),
-                                product.columns - (panel + p) * (NV * VL),
-                                Ahead(ahead + S.i64(t - tile_first) * steps_of(depth) * ahead_step, S.i64(ahead_step)),
-                                Sums(
-                                    own + (p * block_rows + (m - block_first)) * (NV * VL),
-                                    S.cast(k > 0, "int32"),
-                                    S.cast(k + depth < product.depth, "int32"),
-                                ),
-                            )
-                            m = m + HEIGHTS[h]
+                sums = Sums(
+                    own + p * block_rows * (NV * VL), S.cast(k > 0, "int32"), S.cast(k + depth < product.depth, "int32")
+                )
+                n = (panel + p) * (NV * VL)
+                multiply = by_part_at(n, a + k, lda, right, depth, product, extras, out, ldc, sums, block_first)
+                for_each_tile(tiles, tile_first, tile_last, depth, ahead, step, multiply)
         unit = unit + count
 
 

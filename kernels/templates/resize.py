@@ -215,7 +215,13 @@ def resize_axis(
                 sum_of_weights = sum_of_weights + filter_weight((S.fp64(index) - p) * shrink, index, in_extent, cubic_a)
         else:
             fill_taps(taps, weights, p, in_extent, cubic_a)
-        for j in range(0, inner, VL):
+        whole = S.i32(0)
+        if MODE == "nearest" and COORDINATES != "tf_crop_and_resize":
+            # Pixels are moved as they are: most of them are whole vectors.
+            whole = inner // VL * VL
+            for j in range(0, whole, VL):
+                S.vstore(S.vload(source + (taps[0] * inner + j), lanes=VL), target + j)
+        for j in range(whole, inner, VL):
             lane_mask = S.tail_mask(S.min(inner - j, VL), VL)
             if ANTIALIAS:
                 value = S.cast(0, f"{ACC}x{VL}")

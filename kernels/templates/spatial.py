@@ -85,3 +85,24 @@ def taps_inside(start, kernel, step, extent):
 def taps_of_axis(position, axis: Axis):
     """The taps of the result at a position."""
     return taps_inside(position * axis.stride - axis.pad, axis.kernel, axis.dilation, axis.image)
+
+
+@S.record
+class Met:
+    """What a row of results meets of an image: the taps of the window that are there, and the first line, counted
+    through planes and images.
+    """
+
+    first: S.i32
+    planes: Taps
+    lines: Taps
+
+
+def lines_met(number, geometry: Geometry):
+    """Those met by the row of a number."""
+    row = row_at(number, geometry)
+    lines = taps_of_axis(row.height, geometry.height)
+    planes = taps_of_axis(row.depth, geometry.depth)
+    top = lines.start + lines.first * geometry.height.dilation
+    front = row.image * geometry.depth.image + planes.start + planes.first * geometry.depth.dilation
+    return Met(front * geometry.height.image + top, planes, lines)

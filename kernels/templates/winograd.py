@@ -23,26 +23,28 @@ sub-lattices of an image are images of their own.
 
 from aipu import script as S
 from gemm import LEFT_OVER, multiply_add, multiply_blocks, row_bases, row_value
-from sharing import own_share
+from sharing import balanced, own_share
 from winograd_2x2 import input_2x2, output_2x2, tail_2x2
 from winograd_4x4 import STAGE_SIZE, direct_4x4, input_4x4, output_4x4
 from winograd_tiles import Blocking, Patch, Side, Tile, length_from, own_tiles, pixels_before, place_of, tiles_along
 
 
-def multiply_step(height, acc, bases, lda, b, bv, k):
+def multiply_step(height, acc, bases, lda, b, bv, k, ahead, ahead_step):
     for v in S.unroll(NV):
         bv[v] = S.vload(b + (k * (NV * VL) + v * VL), lanes=VL)
     if PREFETCH > 0:
         for v in S.unroll(NV):
             S.prefetch(b + ((k + PREFETCH) * (NV * VL) + v * VL))
+        S.prefetch(ahead + S.i64(k) * ahead_step, level=2)
     for i in S.unroll(height):
         left = row_value(bases, i, lda, S.i64(k))
         for v in S.unroll(NV):
             acc[i * NV + v] = multiply_add(acc[i * NV + v], left, bv[v])
 
 
-def sum_products(height, acc, a, lda, b, depth):
-    """acc[i * NV + v] = row i of a by vector v of the columns of b."""
+def sum_products(height, acc, a, lda, b, depth, ahead, ahead_step):
+    """acc[i * NV + v] = row i of a by vector v of the columns of b. For each step of the depth something from `ahead`
+    on, ahead_step elements further each time, is fetched."""
     bv = S.alloc_buffer((NV,), f"{ACC}x{VL}")
     for i in S.unroll(height * NV):
         acc[i] = S.cast(0, f"{ACC}x{VL}")
@@ -51,10 +53,10 @@ def sum_products(height, acc, a, lda, b, depth):
         whole = multiply_blocks(acc, 0, height, a, lda, b, depth)
         for k in S.unroll(LEFT_OVER):
             if whole + k < depth:
-                multiply_step(height, acc, bases, lda, b, bv, whole + k)
+                multiply_step(height, acc, bases, lda, b, bv, whole + k, ahead, ahead_step)
     else:
         for k in range(depth):
-            multiply_step(height, acc, bases, lda, b, bv, k)
+            multiply_step(height, acc, bases, lda, b, bv, k, ahead, ahead_step)
 
 
 @S.prim_func(is_inline=False)
@@ -65,15 +67,26 @@ def product_tile(
     b: S.ptr(ACC, "global"),
     depth: S.i32,
     out: S.ptr(ACC, "global"),
+    ahead: S.ptr(ACC, "global"),
+    ahead_step: S.i64,
 ):
     acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
     if SUMS == 0:
-        sum_products(height, acc, a, lda, b, depth)
+        sum_products(height, acc, a, lda, b, depth, ahead, ahead_step)
         for i in S.unroll(height * NV):
             S.vstore(acc[i], out + i * VL)
     else:
         for first in range(0, depth, SUMS):
-            sum_products(height, acc, a + first, lda, b + first * (NV * VL), S.min(depth - first, SUMS))
+            sum_products(
+                height,
+                acc,
+                a + first,
+                lda,
+                b + first * (NV * VL),
+                S.min(depth - first, SUMS),
+                ahead + S.i64(first) * ahead_step,
+                ahead_step,
+            )
             if first == 0:
                 for i in S.unroll(height * NV):
                     S.vstore(acc[i], out + i * VL)
@@ -178,6 +191,8 @@ def winograd(
                 patch = Patch(y.index, column.index, in_h, in_w, line, pixel)
                 input_4x4(image, patch, channels, stage, own, v_plane, bound, stands_out + t)
         cuts = S.ceildiv(count, HEIGHTS[0])
+        # Each cut fetches a part of the next weights: the first one would wait for all of them.
+        ahead_step = S.i64(S.ceildiv(NV * VL, cuts))
         for group in range(work.panel_first, work.panel_last, blocking.panels):
             group_panels = S.min(blocking.panels, work.panel_last - group)
             for xi in range((M + 2) * (M + 2)):
@@ -187,15 +202,23 @@ def winograd(
                         channels * (NV * VL)
                     )
                     product = m + (S.i64(xi) * m_plane + p * m_panel)
-                    row = 0
+                    ahead = b + channels * (NV * VL)
                     for cut in range(cuts):
-                        end = row + count // cuts
-                        if cut < count % cuts:
-                            end = end + 1
+                        row, end = balanced(count, cuts, cut)
                         for h in S.unroll(len(HEIGHTS)):
                             while row + HEIGHTS[h] <= end:
-                                product_tile(HEIGHTS[h], a + row * lda, lda, b, channels, product + row * (NV * VL))
+                                product_tile(
+                                    HEIGHTS[h],
+                                    a + row * lda,
+                                    lda,
+                                    b,
+                                    channels,
+                                    product + row * (NV * VL),
+                                    ahead,
+                                    ahead_step,
+                                )
                                 row = row + HEIGHTS[h]
+                        ahead = ahead + S.i64(channels) * ahead_step
             for p in range(group_panels):
                 n = (group + p) * (NV * VL)
                 for t in range(count):

@@ -1,5 +1,6 @@
 // Runs every passes/*.txt: the comment "# passes: a, b" in its first line says which passes, comments "# precision: bf16"
 // and "# precision of NAME: fp32" below what lower_precision is told, "# byte products" that the target has some,
+// "# products of unsigned bytes" that these are of unsigned by signed bytes,
 // "# no products of halves" and "# no products of bfloats" that it widens these, "# no products of codes" that it has
 // none of weights of few bits, "---- becomes" splits the graph before from the graph after.
 // AIPU_UPDATE_EXPECTED=1 in the environment rewrites what is expected, for a human to look at; it is refused under CI.
@@ -60,6 +61,7 @@ PassContext context_of(std::string_view text) {
                                                        : DType::kF32;
     if (line.starts_with(kAll)) context.precision = precision;
     if (line == "# byte products") context.has_byte_products = true;
+    if (line == "# products of unsigned bytes") context.multiplies_unsigned_bytes = true;
     if (line == "# no products of codes") context.reads_codes = false;
     if (line == "# no products of halves") context.widens_halves = true;
     if (line == "# no products of bfloats") context.holds_bfloats = true;

@@ -84,6 +84,7 @@ class Runner {
     RandomGraph made = random_graph(seed);
     PassContext context;
     context.evaluator = evaluator_.get();
+    context.multiplies_unsigned_bytes = true;
     RunOptions options;
     options.disabled = disabled;
     Run result;

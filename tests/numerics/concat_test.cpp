@@ -170,6 +170,58 @@ TEST(Concat, OfPartsThatDoNotStay) {
                      make);
 }
 
+// What lies in such a result's memory until then: an operand that is made earlier (a Concat that would grow into it, runs
+// of its samples) must not be made there.
+TEST(Concat, OfWhatIsMadeBeforeThePartsThatStay) {
+  std::mt19937 random(15);
+  const auto make = [](OnnxBuilder& b, const auto& show) {
+    const auto c = b.input("c", DType::kF32, {"n", 16}), d = b.input("d", DType::kF32, {"n", 16});
+    const auto p = b.input("p", DType::kF32, {"n", 10, 300});
+    const auto split = [&](const std::string& value, int64_t half) {
+      const auto whole = b.relu(value);
+      show(whole);
+      return b.node("Split", {whole, b.ints({half, half})}, {{"axis", 1}}, 2);
+    };
+    const auto joined = b.op("Concat", {c, d}, {{"axis", 1}});
+    const auto rows = split(b.input("y", DType::kF32, {"n", 64}), 32);
+    b.output(b.op("Sigmoid", {rows[0]}), "rest", DType::kF32, {"n", 32});
+    b.output(b.op("Neg", {b.op("Concat", {joined, rows[1]}, {{"axis", 1}})}), "rows", DType::kF32, {"n", 64});
+    const auto part = b.op("Slice", {p, b.ints({1}), b.ints({9}), b.ints({1})});
+    const auto samples = split(b.input("z", DType::kF32, {"n", 16, 300}), 8);
+    b.output(b.op("Sigmoid", {samples[0]}), "others", DType::kF32, {"n", 8, 300});
+    b.output(b.op("Neg", {b.op("Concat", {part, samples[1]}, {{"axis", 1}})}), "samples", DType::kF32, {"n", 16, 300});
+  };
+  const auto tensor = [&](std::vector<int64_t> shape) { return random_tensor(random, std::move(shape)); };
+  check_beside_shown("made_before",
+                     {{"c", tensor({3, 16})},
+                      {"d", tensor({3, 16})},
+                      {"p", tensor({3, 10, 300})},
+                      {"y", tensor({3, 64})},
+                      {"z", tensor({3, 16, 300})}},
+                     make);
+}
+
+// The same where such a result is made inside another one itself.
+TEST(Concat, OfWhatIsMadeBeforePartsInsideAnother) {
+  std::mt19937 random(16);
+  const auto make = [](OnnxBuilder& b, const auto& show) {
+    const auto c = b.input("c", DType::kF32, {1, 5, 16}), d = b.input("d", DType::kF32, {1, 5, 16});
+    const auto joined = b.op("Concat", {c, d}, {{"axis", 2}});
+    const auto whole = b.relu(b.input("y", DType::kF32, {1, 5, 64}));
+    show(whole);
+    const auto parts = b.node("Split", {whole, b.ints({32, 32})}, {{"axis", 2}}, 2);
+    b.output(b.op("Sigmoid", {parts[0]}), "rest", DType::kF32, {1, 5, 32});
+    const auto over = b.op("Concat", {joined, parts[1]}, {{"axis", 2}});
+    const auto outer = b.op("Concat", {over, b.input("e", DType::kF32, {1, 3, 64})}, {{"axis", 1}});
+    b.output(b.op("Neg", {outer}), "outer", DType::kF32, {1, 8, 64});
+  };
+  const auto tensor = [&](std::vector<int64_t> shape) { return random_tensor(random, std::move(shape)); };
+  check_beside_shown(
+      "inside_another",
+      {{"c", tensor({1, 5, 16})}, {"d", tensor({1, 5, 16})}, {"y", tensor({1, 5, 64})}, {"e", tensor({1, 3, 64})}},
+      make);
+}
+
 // Operands that are runs of the result's samples, of any number of these, are made there by kernels that walk samples
 // any distance apart: through Reshapes, and with a Split's parts that stay. Not where an operand is copied, is an input,
 // or has other readers.

@@ -563,6 +563,37 @@ TEST(Operators, ResizeWithAntialiasing) {
   }
 }
 
+// Elements of one and two bytes that are only repeated go in words where rows are whole ones: of channels, however many.
+TEST(Operators, ResizeOfBytes) {
+  std::mt19937 random(18);
+  for (const int64_t channels : {3, 70, 132}) {
+    for (const int type : {2, 10}) {  // uint8, float16
+      const int64_t height = 3, width = 5;
+      Tensor x = random_tensor(random, {2, channels, height, width});
+      for (float& element : x.data) element = std::floor(std::abs(element) * 100);
+      OnnxBuilder b("repeat", 1);
+      const std::string small =
+          b.op("Cast", {b.input("x", DType::kF32, {"n", channels, height, width})}, {{"to", type}});
+      const auto turned = [&](const std::string& value, std::vector<int64_t> perm) {
+        return b.op("Transpose", {value}, {{"perm", std::move(perm)}});
+      };
+      // Channels last, so that these are what rows are made of.
+      const std::string large =
+          b.op("Resize", {turned(small, {0, 2, 3, 1}), "", b.initializer(TensorData::f32({4}, {1, 2, 3, 1}))},
+               {{"mode", "nearest"}, {"coordinate_transformation_mode", "asymmetric"}, {"nearest_mode", "floor"}});
+      const std::string y = b.op("Cast", {turned(large, {0, 3, 1, 2})}, {{"to", 1}});
+      Tensor expected{{2, channels, 2 * height, 3 * width}, {}};
+      for (int64_t plane = 0; plane < 2 * channels; ++plane) {
+        for (int64_t pixel = 0; pixel < 6 * height * width; ++pixel) {
+          const int64_t row = pixel / (3 * width) / 2, column = pixel % (3 * width) / 3;
+          expected.data.push_back(x.data[static_cast<size_t>((plane * height + row) * width + column)]);
+        }
+      }
+      check(b, y, "repeat", {{"x", x}}, expected, 0);
+    }
+  }
+}
+
 // ---- branches
 
 // One converted model takes either branch as its input says, with extents of its own in each.

@@ -78,6 +78,60 @@ TEST(Quantized, QLinearConv) {
   }
 }
 
+// Windows side by side: a product of bytes, with weights per channel or not.
+TEST(Quantized, ConvTranspose) {
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed + 71);
+    const int64_t in = seed % 2 == 0 ? 16 : 7, out = seed < 2 ? 5 : 24, stride = seed == 3 ? 3 : 2;
+    Integers x = random_integers(random, {2, in, 4, 5}, seed % 2 == 0 ? DType::kU8 : DType::kI8, true);
+    Integers w = random_integers(random, {in, out, stride, stride}, DType::kI8, false);
+    x.zeros = {random_zero(random, x.dtype)};
+    x.scales = {0.02f};
+    if (seed % 2 == 0) {
+      w.scales.assign(static_cast<size_t>(out), 0);
+      for (float& scale : w.scales) scale = random_scale(random);
+      w.zeros.assign(static_cast<size_t>(out), 0);
+    }
+    const Integers y{{}, {}, DType::kU8, {117}, {seed % 2 == 0 ? 0.1f : 2.0f}};
+    std::vector<int64_t> bias;
+    for (int64_t k = 0; k < out; ++k) bias.push_back(pick(random, -5000, 5000));
+    Integers of_product{{out}, bias, DType::kI32, {0}, {}};
+    for (const float scale : w.scales) of_product.scales.push_back(x.scales[0] * scale);
+
+    OnnxBuilder b("conv_transpose", seed);
+    const std::string left = b.op("DequantizeLinear", {integer_input(b, "x", x), scales_of(b, x), zeros_of(b, x)});
+    const std::string right =
+        b.op("DequantizeLinear", {constant_of(b, w), scales_of(b, w), zeros_of(b, w)}, {{"axis", 1}});
+    const std::string added =
+        b.op("DequantizeLinear", {constant_of(b, of_product), scales_of(b, of_product)}, {{"axis", 0}});
+    const std::string product = b.op("ConvTranspose", {left, right, added}, {{"strides", std::vector{stride, stride}}});
+    integer_output(b, b.op("QuantizeLinear", {product, scales_of(b, y), zeros_of(b, y)}), "y", 4);
+
+    Integers sums{{2, out, 4 * stride, 5 * stride}, {}, DType::kI32, {0}, {1}};
+    for (int64_t k = 0; k < count_of(sums.shape); ++k) {
+      const int64_t column = k % sums.shape[3], row = k / sums.shape[3] % sums.shape[2];
+      const int64_t channel = k / (sums.shape[3] * sums.shape[2]) % out, n = k / (sums.shape[3] * sums.shape[2]) / out;
+      int64_t sum = 0;
+      for (int64_t i = 0; i < in; ++i) {
+        const int64_t pixel = ((n * in + i) * 4 + row / stride) * 5 + column / stride;
+        const int64_t tap = ((i * out + channel) * stride + row % stride) * stride + column % stride;
+        sum += (x.elements[static_cast<size_t>(pixel)] - x.zeros[0]) * w.elements[static_cast<size_t>(tap)];
+      }
+      sums.elements.push_back(sum);
+    }
+    const std::string path = temporary_path("conv_transpose.onnx");
+    ASSERT_TRUE(b.save(path).ok());
+    const Tensor expected = requantised(sums, bias, x, w, y);
+    for (const char* backend : {"", "interp"}) {
+      if (*backend == 0 && targets_with_dot_products().back() != "host-avx512-vnni") continue;
+      const auto actual = run_road(path, {{"x", as_tensor(x)}}, {.target = "host-avx512-vnni", .backend = backend});
+      ASSERT_TRUE(actual.ok()) << actual.status().message();
+      expect_close(actual->at("y"), expected, 0, 0, "host-avx512-vnni");
+    }
+  }
+}
+
 TEST(Quantized, ConvInteger) {
   for (unsigned seed = 0; seed < 8; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

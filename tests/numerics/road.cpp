@@ -112,6 +112,7 @@ Result<std::map<std::string, Tensor>> run_road(const std::string& onnx_path,
   build.target = options.target;
   build.fast_math = options.fast_math;
   build.disabled_plugins = options.disabled_plugins;
+  build.disabled_passes = options.disabled_passes;
   build.precision = options.precision;
   build.jobs = 1;
   AIPU_RETURN_IF_ERROR(gbuilder::build_model(build).status());

@@ -22,7 +22,7 @@ from ._rpc import rpc_session_key
 from ._settings import LOGGER, Switches, setup_logger, switches
 from .script._record import check_record, leaves
 from .te import _buffer, _functor, _tensor
-from .te._expr import tir_names
+from .te._functions import tir_names
 
 _EXPRESSIONS = {
     **tir_names(),

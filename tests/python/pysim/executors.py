@@ -70,3 +70,13 @@ EVERYWHERE: List[Any] = [
     *(pytest.param(compiled_by(compiler), id=compiler) for compiler in ("gcc", "clang")),
     pytest.param(interpreted, id="interpreter"),
 ]
+
+
+def simulate(kernel: Any, *args: Any) -> None:
+    """Runs a kernel as Python without building it."""
+    pysim(kernel)(*args)
+
+
+def ints(*values: int) -> np.ndarray:
+    """An int32 array."""
+    return np.array(values, np.int32)

@@ -13,15 +13,12 @@
 from . import _schedule as schedule
 from . import _tensor as tensor
 from ._buffer import TensorIntrin, decl_tensor_intrin, extern
-from ._expr import (
+from ._expr import Range, SizeVar, Var, const, size_var, var
+from ._functions import (
     FUNCTIONS,
-    Range,
-    SizeVar,
-    Var,
     all,
     any,
     ceildiv,
-    const,
     div,
     floordiv,
     floormod,
@@ -31,10 +28,8 @@ from ._expr import (
     likely,
     max_value,
     min_value,
-    size_var,
     truncdiv,
     truncmod,
-    var,
 )
 from ._layout import AXIS_SEPARATOR
 from ._schedule import Schedule, Stage, create_schedule

@@ -6,20 +6,8 @@ import weakref
 from typing import Any, List, Optional, Sequence, Tuple
 
 from .. import _native
-from ._expr import (
-    FUNCTIONS,
-    IterVar,
-    PrimExpr,
-    Stmt,
-    TVMError,
-    _View,
-    cast,
-    const,
-    dtype_text,
-    element_and_lanes,
-    expr,
-    var,
-)
+from ._expr import IterVar, PrimExpr, Stmt, TVMError, _View, cast, const, dtype_text, element_and_lanes, expr, var
+from ._functions import FUNCTIONS
 from ._intrin_call import IntrinCall
 from ._tensor import Tensor, TensorSlice, _extents
 

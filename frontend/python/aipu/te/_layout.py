@@ -10,7 +10,8 @@ import inspect
 from typing import Any, List, NamedTuple, Sequence, Tuple
 
 from .. import _native
-from ._expr import IterVar, PrimExpr, TVMError, const, expr, floordiv, floormod, var
+from ._expr import IterVar, PrimExpr, TVMError, const, expr, var
+from ._functions import floordiv, floormod
 
 _te = _native.te
 

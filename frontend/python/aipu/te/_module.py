@@ -14,7 +14,8 @@ from ..target import current_target
 from ..transform import PassContext
 from ._buffer import Buffer, buffer_of, statement
 from ._device import DeviceModule, DevicePiece
-from ._expr import PrimExpr, const, variables
+from ._expr import PrimExpr, const
+from ._functions import variables
 from ._json import pickle_by_text
 from ._schedule import Schedule, create_schedule
 from ._steps import Environment, Piece, Steps, complete, span

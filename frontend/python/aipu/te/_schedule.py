@@ -9,7 +9,8 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 from .. import _native
 from ..transform import PassContext
 from ._buffer import Buffer, declared  # noqa: F401  te.schedule.Buffer
-from ._expr import IterVar, Range, TVMError, expr, variables
+from ._expr import IterVar, Range, TVMError, expr
+from ._functions import variables
 from ._functor import post_order_visit
 from ._layout import layout
 from ._tensor import Operation, Tensor, operations

@@ -8,21 +8,8 @@ import inspect
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from .. import _native
-from ._expr import (
-    IterVar,
-    PrimExpr,
-    Range,
-    TVMError,
-    binary,
-    cast,
-    const,
-    dtype_text,
-    expr,
-    install_operators,
-    max_value,
-    min_value,
-    var,
-)
+from ._expr import IterVar, PrimExpr, Range, TVMError, binary, cast, const, dtype_text, expr, install_operators, var
+from ._functions import max_value, min_value
 
 _te = _native.te
 Tensor = _te.Tensor

@@ -6,9 +6,10 @@ import builtins
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from .. import te
-from ..te._expr import FUNCTIONS, _select, binary, const, expr
-from ..te._expr import all as all_of
+from ..te._expr import _select, binary, const, expr
 from ..te._expr import cast as _cast
+from ..te._functions import FUNCTIONS
+from ..te._functions import all as all_of
 from ..te._tensor import Tensor, _broadcast_element, _broadcast_shapes, comm_reducer, compute, reduce_axis
 
 ELEMWISE, BROADCAST, INJECTIVE = "elemwise", "broadcast", "injective"

@@ -11,10 +11,10 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import te
 from ..te._expr import TVMError, _select, binary, const, expr
-from ..te._expr import all as all_of
-from ..te._expr import any as any_of
 from ..te._expr import cast as _cast
-from ..te._expr import reinterpret as _reinterpret
+from ..te._functions import all as all_of
+from ..te._functions import any as any_of
+from ..te._functions import reinterpret as _reinterpret
 from ..te._tensor import Tensor, compute, reduce_axis
 from ._core import ELEMWISE, INJECTIVE, _axis, _broadcast_shapes, _map, reshape, transpose
 

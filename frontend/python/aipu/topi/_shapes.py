@@ -8,8 +8,8 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 from .. import te
 from ..te._expr import PrimExpr, TVMError, _select, binary, const, expr
-from ..te._expr import all as all_of
 from ..te._expr import cast as _cast
+from ..te._functions import all as all_of
 from ..te._tensor import Tensor, comm_reducer, compute, reduce_axis
 from ._core import BROADCAST, ELEMWISE, INJECTIVE, _axis, _list, _unflat, reshape, sum
 

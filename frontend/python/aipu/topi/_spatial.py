@@ -6,8 +6,8 @@ from typing import Any, List, Sequence, Tuple
 
 from .. import te
 from ..te._expr import TVMError, _select, binary, const, expr
-from ..te._expr import all as all_of
 from ..te._expr import cast as _cast
+from ..te._functions import all as all_of
 from ..te._tensor import compute, reduce_axis
 from ._core import BROADCAST, ELEMWISE, INJECTIVE, _axis
 

@@ -7,8 +7,8 @@ from typing import Any, List, Sequence, Tuple
 
 from .. import te
 from ..te._expr import PrimExpr, _select, binary, const, expr
-from ..te._expr import all as all_of
 from ..te._expr import cast as _cast
+from ..te._functions import all as all_of
 from ..te._tensor import compute, reduce_axis
 from ._core import BROADCAST, ELEMWISE, INJECTIVE, _axis, _map, _unary, max, reshape, sum
 from ._spatial import (  # noqa: F401
