@@ -30,7 +30,7 @@ Dim pixels_of(const SpatialGeometry& geometry) {
 
 // Of one sample, where only a run knows how many there are.
 Dim least_pixels(const Graph& graph, const Node& node, const SpatialGeometry& geometry) {
-  const Dim all = pixels_of(geometry);
+  Dim all = pixels_of(geometry);
   if (all.is_constant()) return all;
   if (node.op == "aipu::QuantizedConv") return geometry.axes[0].out * geometry.axes[1].out * geometry.axes[2].out;
   const graph::Shape& x = graph.type(node.inputs[kX]).shape;
