@@ -85,6 +85,10 @@ template <class T, class X>
 __inl void __c__vmma(T* p, X x, X y) {
   __vmma(p, x.v, y.v);
 }
+template <int Rows, class A, class B>
+__inl void __c__tile_dot(__int_c<int>* c, const __int_c<A>* a, long stride, const __int_c<B>* b, long steps) {
+  __tile_dot<Rows>((int*)c, (const A*)a, stride, (const B*)b, steps);
+}
 
 // DMA is a copy, done when the call returns. The words for each pair of places follow this file; `total` is in bytes.
 // They take addresses as `(int)p`, of which __AIPU_POINTER leaves the pointer.

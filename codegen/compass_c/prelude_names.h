@@ -128,6 +128,7 @@
 #define __vstore_scatter __c__vstore_scatter
 #define __vmml __c__vmml
 #define __vmma __c__vmma
+#define __tile_dot __c__tile_dot
 #define __vnsra __c__vnsra
 #define __vnsrl __c__vnsrl
 #define __vnsrar __c__vnsrar

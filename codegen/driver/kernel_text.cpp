@@ -23,6 +23,7 @@ LaunchNeeds launch_needs(const Module& module) {
           const auto* call = e->as<IntrinsicCall>();
           if (call == nullptr) return;
           if (call->intrinsic->name == "barrier") needs.uses_barrier = true;
+          if (call->intrinsic->name == "tile_dot") needs.uses_tiles = true;
           if (call->intrinsic->name == "report_fault") needs.reports_faults = true;
           needs.uses_context |= call->intrinsic->asks_tec;
         },
@@ -66,7 +67,8 @@ KernelText wrap_kernel(std::string_view symbol, std::string_view function, const
   std::string arguments;
   for (size_t i = 0; i < params.size(); i++)
     arguments += fmt::format("{}{}<{}>(arguments[{}])", i == 0 ? "" : ", ", words.argument, c_type(params[i]->type), i);
-  const std::string keep = needs.uses_context ? fmt::format("  {} = context;\n", words.context) : "";
+  std::string keep = needs.uses_context ? fmt::format("  {} = context;\n", words.context) : "";
+  if (needs.uses_tiles) keep += "  __tile_scope __tiles;\n";
   text.c = fmt::format(
       "{0}\nextern \"C\" __hidden void {1}(const aipu_tec_context*{2}, const unsigned long long*{3}) {{\n{4}  "
       "{5}({6});\n}}\n",

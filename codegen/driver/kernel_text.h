@@ -31,6 +31,7 @@ struct LaunchNeeds {
   OnChipMemory memory;
   bool uses_barrier = false;
   bool uses_context = false;  // the prelude's __tec must be set
+  bool uses_tiles = false;    // the prelude's __tile_scope must be there while the kernel runs
   bool reports_faults = false;
 };
 LaunchNeeds launch_needs(const Module& module);

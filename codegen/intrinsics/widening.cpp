@@ -3,7 +3,9 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <vector>
 
 #include "codegen/intrinsics/families.h"
 #include "codegen/intrinsics/lane_loops.h"
@@ -331,6 +333,65 @@ Status run_vmm(const LaneCall& c) {
   return {};
 }
 
+// ---- products of blocks of bytes, as the tiles of AMX compute them ----
+
+constexpr int64_t kTileColumns = 32, kTileStep = 64;
+
+// c[rows][32] = a[rows][steps * 64] times b[steps][2][16][16][4], a's rows `stride` bytes apart.
+Result<Type> infer_tile_dot(InferInput& in) {
+  AIPU_ASSIGN_OR_RETURN(const Expr sums, operand(in, 0));
+  if (!sums->type.pointer || sums->type.pointee() != Type::scalar(DType::kI32))
+    return refused("The 1st arg expect an int32 pointer.");
+  for (const size_t i : {1, 3}) {
+    AIPU_ASSIGN_OR_RETURN(const Expr bytes, operand(in, i));
+    const Type element = bytes->type;
+    if (!element.pointer || element.lanes != 1 || !is_integer(element.element) || dtype_bits(element.element) != 8)
+      return refused(fmt::format("The {} arg expect a pointer to 8-bit integers.", ordinal(i)));
+  }
+  for (const size_t i : {2, 4})
+    AIPU_RETURN_IF_ERROR(
+        to_integer(in, i, DType::kI64, fmt::format("The {} arg expect an integer scalar.", ordinal(i))));
+  if (const int64_t rows = attribute(in, "rows", 32); rows != 16 && rows != 32)
+    return refused(fmt::format("The arg \"rows\" expect 16 or 32, but got: \"{}\".", rows));
+  return Type::void_type();
+}
+
+Status run_tile_dot(const LaneCall& c) {
+  if (c.machine == nullptr) return unsupported("a store is only possible when running");
+  const auto sums = c.operands[0].get<Pointer>(), left = c.operands[1].get<Pointer>(),
+             right = c.operands[3].get<Pointer>();
+  const int64_t stride = c.operands[2].get<int64_t>(), steps = c.operands[4].get<int64_t>(),
+                rows = c.attribute("rows", 32);
+  constexpr int64_t kMost = int64_t{1} << 40;
+  if (steps < 0 || steps > kMost || stride < -kMost || stride > kMost)
+    return invalid_argument(fmt::format("tile_dot: {} steps of rows {} bytes apart", steps, stride));
+  AIPU_RETURN_IF_ERROR(c.machine->spend(rows * (kTileColumns + steps * kTileStep * kTileColumns)));
+  const Type x = c.operands[1].type.pointee(), y = c.operands[3].type.pointee();
+  const int64_t depth = steps * kTileStep, b_bytes = depth * kTileColumns;
+  const std::byte* b = c.machine->access(right, 0, b_bytes, false);
+  if (b == nullptr && b_bytes > 0) return c.machine->access_error(right, 0, b_bytes, false);
+  const auto number = [](Type type, std::byte value) {
+    return is_signed_int(type.element) ? int{static_cast<int8_t>(value)} : int{static_cast<uint8_t>(value)};
+  };
+  std::vector<uint32_t> results(static_cast<size_t>(rows * kTileColumns));
+  for (int64_t i = 0; i < rows; ++i) {
+    const std::byte* a = c.machine->access(left, i * stride, depth, false);
+    if (a == nullptr && depth > 0) return c.machine->access_error(left, i * stride, depth, false);
+    uint32_t* row = results.data() + i * kTileColumns;
+    for (int64_t k = 0; k < depth; ++k) {
+      const int factor = number(x, a[k]);
+      const std::byte* at = b + k / kTileStep * kTileStep * kTileColumns + k % kTileStep / 4 * 64 + k % 4;
+      for (int64_t j = 0; j < kTileColumns; ++j)
+        row[j] += static_cast<uint32_t>(factor * number(y, at[j / 16 * 1024 + j % 16 * 4]));
+    }
+  }
+  const auto bytes = static_cast<int64_t>(results.size() * sizeof(uint32_t));
+  std::byte* out = c.machine->access(sums, 0, bytes, true);
+  if (out == nullptr) return c.machine->access_error(sums, 0, bytes, true);
+  std::memcpy(out, results.data(), static_cast<size_t>(bytes));
+  return {};
+}
+
 // The third generation has neither matrix products nor dot products of floats.
 std::string lacks_matrix(const IntrinsicCall& call, int generation) {
   return generation == 3 ? fmt::format("The \"{}\"", call.intrinsic->name) : "";
@@ -409,6 +470,15 @@ void add_widening_rows(std::vector<Intrinsic>& rows) {
                   .run = run_vmm<true>,
                   .cost = CostClass::kMatrix,
                   .lacks = lacks_matrix});
+  rows.push_back({.name = "tile_dot",
+                  .params = {pointer("c", Access::kWrite), pointer("a", Access::kRead), value("stride"),
+                             pointer("b", Access::kRead), value("steps"), number("rows", 32)},
+                  .infer = infer_tile_dot,
+                  .pure = false,
+                  .splitting = Splitting::kNone,
+                  .run = run_tile_dot,
+                  .cost = CostClass::kMatrix,
+                  .exposure = Exposure::kExtension});
 }
 
 }  // namespace aipu::tir

@@ -340,6 +340,89 @@ __inl A __vsdot(A acc, X x, X y, int lane) {
   }
   return out;
 }
+// Blocks of bytes: c[Rows][32] = a[Rows][64 * steps] times b[steps][2][16][16][4], modulo 2^32.
+#ifdef __AMX_INT8__
+// The tiles of this thread while a kernel runs, all of 16 rows of 64 bytes. Set each time, as other libraries of the
+// process may use them too; given back, as they are saved when threads change.
+struct __tile_scope {
+  __attribute__((always_inline)) __tile_scope() {
+    struct {
+      uchar palette, start_row, reserved[14];
+      ushort row_bytes[16];
+      uchar rows[16];
+    } shape = {};
+    shape.palette = 1;
+    for (int i = 0; i < 8; i++) {
+      shape.row_bytes[i] = 64;
+      shape.rows[i] = 16;
+    }
+    asm volatile("ldtilecfg %0" : : "m"(shape));
+  }
+  __attribute__((always_inline)) ~__tile_scope() { asm volatile("tilerelease" : : : "memory"); }
+};
+// Sums are in tiles 0 to 3. Loads before products, and tiles of b that are whole kilobytes, save a tenth (Emerald
+// Rapids).
+#define __AIPU_TILE_STEP(dot)                                                                                      \
+  if constexpr (Rows > 16)                                                                                         \
+    asm volatile(                                                                                                  \
+        "tileloadd (%0,%1,1), %%tmm4\n\ttileloadd (%3,%4,1), %%tmm6\n\t"                                           \
+        "tileloadd (%2,%1,1), %%tmm5\n\ttileloadd 1024(%3,%4,1), %%tmm7\n\t" dot " %%tmm6, %%tmm4, %%tmm0\n\t" dot \
+        " %%tmm6, %%tmm5, %%tmm2\n\t" dot " %%tmm7, %%tmm4, %%tmm1\n\t" dot " %%tmm7, %%tmm5, %%tmm3"              \
+        :                                                                                                          \
+        : "r"(upper), "r"(stride), "r"(lower), "r"(right), "r"(64L)                                                \
+        : "memory");                                                                                               \
+  else                                                                                                             \
+    asm volatile(                                                                                                  \
+        "tileloadd (%0,%1,1), %%tmm4\n\ttileloadd (%2,%3,1), %%tmm6\n\ttileloadd 1024(%2,%3,1), %%tmm7\n\t" dot    \
+        " %%tmm6, %%tmm4, %%tmm0\n\t" dot " %%tmm7, %%tmm4, %%tmm1"                                                \
+        :                                                                                                          \
+        : "r"(upper), "r"(stride), "r"(right), "r"(64L)                                                            \
+        : "memory")
+template <int Rows, class A, class B>
+__inl void __tile_dot(int* c, const A* a, long stride, const B* b, long steps) {
+  constexpr bool a_signed = __signed_elem<A>::value, b_signed = __signed_elem<B>::value;
+  asm volatile("tilezero %tmm0\n\ttilezero %tmm1");
+  if constexpr (Rows > 16) asm volatile("tilezero %tmm2\n\ttilezero %tmm3");
+  const char *upper = (const char*)a, *lower = upper + 16 * stride, *right = (const char*)b;
+  for (long step = 0; step < steps; step++) {
+    if constexpr (a_signed && b_signed) {
+      __AIPU_TILE_STEP("tdpbssd");
+    } else if constexpr (a_signed) {
+      __AIPU_TILE_STEP("tdpbsud");
+    } else if constexpr (b_signed) {
+      __AIPU_TILE_STEP("tdpbusd");
+    } else {
+      __AIPU_TILE_STEP("tdpbuud");
+    }
+    upper += 64;
+    lower += 64;
+    right += 2048;
+  }
+  asm volatile("tilestored %%tmm0, (%0,%1,1)\n\ttilestored %%tmm1, 64(%0,%1,1)" : : "r"(c), "r"(128L) : "memory");
+  if constexpr (Rows > 16)
+    asm volatile("tilestored %%tmm2, (%0,%1,1)\n\ttilestored %%tmm3, 64(%0,%1,1)"
+                 :
+                 : "r"(c + 16 * 32), "r"(128L)
+                 : "memory");
+}
+#undef __AIPU_TILE_STEP
+#else
+struct __tile_scope {
+  __attribute__((always_inline)) __tile_scope() {}
+};
+template <int Rows, class A, class B>
+__inl void __tile_dot(int* c, const A* a, long stride, const B* b, long steps) {
+  for (int i = 0; i < Rows; i++) {
+    uint sums[32] = {};
+    for (long k = 0; k < 64 * steps; k++) {
+      const int factor = a[i * stride + k];
+      const B* row = b + k / 64 * 2048 + k % 64 / 4 * 64 + k % 4;
+      for (int j = 0; j < 32; j++) sums[j] += (uint)(factor * (int)row[j / 16 * 1024 + j % 16 * 4]);
+    }
+    __builtin_memcpy(c + 32 * i, sums, sizeof(sums));
+  }
+}
+#endif
 template <class A, class X, class Y, class M>
 __inl A __vdot(A zero, X x, Y y, M m) {
   return __vdpa(zero, x, y, m);

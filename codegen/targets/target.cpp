@@ -10,6 +10,10 @@
 #if defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#else
+#include <cpuid.h>
+
+#include "runtime/base/tile_permission.h"
 #endif
 
 namespace aipu::tir {
@@ -35,7 +39,14 @@ bool cpu_has_vnni() { return cpu_has_avx512() && __builtin_cpu_supports("avx512v
 // Worth it: on Intel's CPUs (Sapphire and Emerald Rapids were measured) vdpbf16ps takes four times as long as a float32
 // fma of half as many products.
 bool multiplies_bf16_fast() { return __builtin_cpu_supports("avx512bf16") && !__builtin_cpu_is("intel"); }
+// Products of bytes by AMX. The kernel has to let the process use the tiles.
+bool cpu_has_tiles() {
+  constexpr unsigned kTiles = 1U << 24, kBytes = 1U << 25;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kTiles) != 0 && (d & kBytes) != 0 && may_use_tiles();
+}
 std::string_view widest_host() {
+  if (cpu_has_vnni() && cpu_has_tiles()) return "host-amx";
   if (cpu_has_vnni()) return multiplies_bf16_fast() ? "host-avx512-bf16" : "host-avx512-vnni";
   if (cpu_has_avx512()) return "host-avx512";
   return cpu_has_avx2() ? "host-avx2" : "host-baseline";
@@ -93,6 +104,13 @@ std::vector<Target> x86_targets() {
   bf16.compiler_flags.push_back("-mavx512bf16");
   bf16.cpu_features.push_back("avx512_bf16");
 
+  // Of VNNI's row: where there are tiles, vdpbf16ps is slow.
+  Target amx = vnni;
+  amx.name = "host-amx";
+  amx.tile_products = true;
+  amx.compiler_flags.insert(amx.compiler_flags.end(), {"-mamx-tile", "-mamx-int8"});
+  amx.cpu_features.insert(amx.cpu_features.end(), {"amx_tile", "amx_int8"});
+
   Target avx2 = cpu("host-avx2", "x86_64");
   avx2.byte_table = 16;
   avx2.float_table = 16;  // twice vpermps, and a blend
@@ -104,7 +122,7 @@ std::vector<Target> x86_targets() {
   baseline.vector_bits = 128;
   baseline.native_fma = false;
   baseline.compiler_flags = baselineFlags();
-  return {avx512, vnni, bf16, avx2, baseline};
+  return {avx512, vnni, bf16, amx, avx2, baseline};
 }
 
 // Without the first scheduling: gcc moves products apart there, and copies the sums that it then holds twice. With
@@ -296,9 +314,10 @@ std::string facts(const Target& target) {
   std::string text = fmt::format("{}: {}\n", target.name, target.description);
   text += fmt::format("  code      {} for {}, run by {}\n", target.codegen, target.machine, target.backend);
   text +=
-      fmt::format("  vectors   {} registers of {} bits{}{}{}{}\n", target.vector_registers, target.vector_bits,
+      fmt::format("  vectors   {} registers of {} bits{}{}{}{}{}\n", target.vector_registers, target.vector_bits,
                   target.native_fma ? ", fma" : "", kDots[static_cast<size_t>(target.dot_products)],
-                  target.bf16_dot_products ? " and of bfloat16" : "", target.f16_dot_products ? " and of float16" : "");
+                  target.bf16_dot_products ? " and of bfloat16" : "", target.f16_dot_products ? " and of float16" : "",
+                  target.tile_products ? ", products of tiles of bytes" : "");
   text += tables_text(target);
   if (!target.types.empty()) text += fmt::format("  types     {}\n", joined(target.types, dtype_name));
   text += fmt::format("  memories  {}\n", joined(target.memories, memory_text));

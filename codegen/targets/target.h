@@ -67,6 +67,7 @@ struct Target {
   DotProducts dot_products = DotProducts::kNone;
   bool bf16_dot_products = false;  // S.vdpbf16 is one instruction; of aarch64 S.vbfdot, which rounds elsewhere
   bool f16_dot_products = false;   // of float16, summed in float32, in one instruction
+  bool tile_products = false;      // of bytes, in blocks: S.tile_dot is a few instructions
   // How long tables may be of which S.vload_gather (entries=) takes a register of elements by one instruction, or by
   // few: of bytes, and of float32. 0: elements come from memory one by one.
   int byte_table = 0, float_table = 0;

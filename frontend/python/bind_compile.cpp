@@ -42,6 +42,7 @@ py::dict target_row(const tir::Target& target) {
   row["vector_width"] = target.vector_bits;
   row["bf16_dot_products"] = target.bf16_dot_products;
   row["f16_dot_products"] = target.f16_dot_products;
+  row["tile_products"] = target.tile_products;
   row["lsram_bytes"] = target.lsram_bytes();
   row["shared_bytes"] = target.shared_bytes();
   return row;

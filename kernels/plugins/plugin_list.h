@@ -28,6 +28,7 @@ void register_builtin_plugins(PluginRegistry& registry);
   X(conv_transpose) \
   X(quantized) \
   X(winograd_bytes) \
+  X(quantized_tiles) \
   X(block_quantized) \
   X(pool) \
   X(resize) \

@@ -19,6 +19,8 @@
 #if defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#else
+#include "runtime/base/tile_permission.h"
 #endif
 
 namespace aipu::runtime {
@@ -59,6 +61,15 @@ std::string cpu_features() {
 constexpr std::string_view kWidely = "host-avx2 or host-baseline";
 #endif
 
+// Whether the system, too, lets this process use what its CPU has.
+bool is_permitted(std::string_view feature) {
+#if defined(__x86_64__)
+  return feature != "amx_tile" || may_use_tiles();
+#else
+  return !feature.empty();
+#endif
+}
+
 Status check_cpu(const aipu_backend_model& model) {
   if (model.required_cpu_feature_count == 0) return {};
   const std::string features = cpu_features();
@@ -66,7 +77,7 @@ Status check_cpu(const aipu_backend_model& model) {
   std::string missing;
   for (uint32_t i = 0; i < model.required_cpu_feature_count; ++i) {
     const std::string_view feature = model.required_cpu_features[i];
-    if (features.find(str_cat(" ", feature, " ")) == std::string::npos)
+    if (features.find(str_cat(" ", feature, " ")) == std::string::npos || !is_permitted(feature))
       missing += str_cat(missing.empty() ? "" : ", ", feature);
   }
   if (missing.empty()) return {};

@@ -22,6 +22,7 @@ bool cpu_runs(const Target& target) {
     if (feature == "avx512f" && !__builtin_cpu_supports("avx512f")) return false;
     if (feature == "avx512_vnni" && !__builtin_cpu_supports("avx512vnni")) return false;
     if (feature == "avx512_bf16" && !__builtin_cpu_supports("avx512bf16")) return false;
+    if (feature == "amx_tile" && find_target("host")->name != "host-amx") return false;
     if (feature == "avx2" && !__builtin_cpu_supports("avx2")) return false;
   }
   return true;

@@ -134,5 +134,76 @@ TEST(DotProducts, AgreeWithTheInterpreter) {
   }
 }
 
+// STEPS of rows STRIDE bytes apart: whole blocks, then their upper halves.
+constexpr const char* kTiles =
+    R"(func tiles(x#0: global X*, y#1: global Y*, out#2: global int32*, steps#3: int64, stride#4: int64) -> void {
+  eval S.tile_dot<void>(out#2, x#0, stride#4, y#1, steps#3, .rows=32)
+  eval S.tile_dot<void>((out#2 + 1024), (x#0 + 64), stride#4, y#1, (steps#3 - 1:int64), .rows=16)
+}
+)";
+
+TEST(TileProducts, AreTheSumsWrittenOutEverywhere) {
+  constexpr int64_t kSteps = 3, kStride = 200, kSums = 48 * 32;
+  for (const auto& [x_type, y_type] : {std::pair("uint8", "int8"), std::pair("int8", "uint8"),
+                                       std::pair("int8", "int8"), std::pair("uint8", "uint8")}) {
+    const auto module = parse_module(replaced(kTiles, {{"X", x_type}, {"Y", y_type}}));
+    ASSERT_TRUE(module.ok()) << module.status().message();
+    std::mt19937 random(7);
+    std::vector<std::byte> x(32 * kStride), y(kSteps * 2048);
+    for (std::vector<std::byte>* operand : {&x, &y}) {
+      for (std::byte& byte : *operand) byte = static_cast<std::byte>(random() % 2 == 0 ? random() : random() % 2 * 255);
+    }
+    const auto number = [](std::string_view type, std::byte value) {
+      return type == "int8" ? int{static_cast<int8_t>(value)} : int{static_cast<uint8_t>(value)};
+    };
+    std::vector<int32_t> expected(kSums);
+    for (int64_t row = 0; row < 48; ++row) {
+      const int64_t first = row < 32 ? 0 : 64, steps = row < 32 ? kSteps : kSteps - 1;
+      for (int64_t k = 0; k < 64 * steps; ++k) {
+        for (int64_t column = 0; column < 32; ++column)
+          expected[static_cast<size_t>(32 * row + column)] +=
+              number(x_type, x[static_cast<size_t>(row % 32 * kStride + first + k)]) *
+              number(y_type, y[static_cast<size_t>(k / 64 * 2048 + column / 16 * 1024 + k % 64 / 4 * 64 +
+                                                   column % 16 * 4 + k % 4)]);
+      }
+    }
+    std::vector<int32_t> interpreted(kSums);
+    const auto interpret = [&](size_t x_bytes) {
+      return interpret_all(*module, 1,
+                           std::vector<InterpreterArgument>{
+                               {x.data(), x_bytes, 0, true},
+                               {y.data(), y.size(), 0, true},
+                               {reinterpret_cast<std::byte*>(interpreted.data()), kSums * sizeof(int32_t), 0, true},
+                               {nullptr, 0, kSteps, false},
+                               {nullptr, 0, kStride, false}});
+    };
+    const Status status = interpret(31 * kStride + 64 * kSteps);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(interpreted, expected);
+    EXPECT_FALSE(interpret(31 * kStride + 64 * kSteps - 1).ok());  // a byte of the last row is missing
+    for (const char* target_name : {"host-amx", "host-avx512-vnni", "host-avx2", "host-baseline", "X2_1204"}) {
+      const Target target = *find_target(target_name);
+      const Result<Module> lowered = lower(*module, target);
+      ASSERT_TRUE(lowered.ok()) << lowered.status().message();
+      for (const char* compiler : {"g++", "clang++"}) {
+        SCOPED_TRACE(std::string(target_name) + " " + compiler + " " + x_type + " by " + y_type);
+        CompileOptions options;
+        options.compiler = compiler_path(compiler);
+        if (options.compiler.empty()) continue;
+        const Result<CompiledModule> compiled =
+            compile_kernels(std::vector<KernelSource>{{"tiles", *lowered}}, target, options);
+        ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+        if (!cpu_runs(target)) continue;
+        const LoadedModule loaded(compiled->shared_object);
+        ASSERT_EQ(loaded.error(), "");
+        std::vector<int32_t> actual(kSums);
+        loaded.run(*loaded.find("tiles"), {reinterpret_cast<uint64_t>(x.data()), reinterpret_cast<uint64_t>(y.data()),
+                                           reinterpret_cast<uint64_t>(actual.data()), kSteps, kStride});
+        EXPECT_EQ(actual, expected);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace aipu::tir::testing

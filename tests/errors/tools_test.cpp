@@ -176,17 +176,18 @@ TEST_F(ToolErrors, OfConstants) {
 }
 
 TEST_F(ToolErrors, OfTheCommandLine) {
-  check_usage("aipugb",
-              {{"", "which model? Give MODEL.onnx (see --help)"},
-               {"s.onnx", "nothing to do: give -o OUT.aipu.bin (see --help)"},
-               {"s.onnx -o o.bin --bogus", "The following argument was not expected: --bogus"},
-               {"s.onnx -o o.bin --jobs 0", "--jobs: expected a whole number from 1 to 1024, found '0'"},
-               {"s.onnx -o o.bin --target Z9",
-                "unknown target \"Z9\" (there are: host, host-avx512, host-avx512-vnni, host-avx512-bf16, host-avx2, "
-                "host-baseline, aarch64-neon, aarch64-dotprod, aarch64-bf16, X2_1204, X2_1204MP3, X3P_1304, "
-                "X3P_1304MP2, X3P_1304MP4, X3S_1304, X3S_1304MP2, X3S_1304MP4, cuda)"},
-               {"s.onnx -o o.bin --stop-after nopass",
-                "--stop-after: there is no stage or graph pass 'nopass' (see --print-pipeline)"}});
+  check_usage(
+      "aipugb",
+      {{"", "which model? Give MODEL.onnx (see --help)"},
+       {"s.onnx", "nothing to do: give -o OUT.aipu.bin (see --help)"},
+       {"s.onnx -o o.bin --bogus", "The following argument was not expected: --bogus"},
+       {"s.onnx -o o.bin --jobs 0", "--jobs: expected a whole number from 1 to 1024, found '0'"},
+       {"s.onnx -o o.bin --target Z9",
+        "unknown target \"Z9\" (there are: host, host-avx512, host-avx512-vnni, host-avx512-bf16, host-amx, host-avx2, "
+        "host-baseline, aarch64-neon, aarch64-dotprod, aarch64-bf16, X2_1204, X2_1204MP3, X3P_1304, "
+        "X3P_1304MP2, X3P_1304MP4, X3S_1304, X3S_1304MP2, X3S_1304MP4, cuda)"},
+       {"s.onnx -o o.bin --stop-after nopass",
+        "--stop-after: there is no stage or graph pass 'nopass' (see --print-pipeline)"}});
   check_usage("aipugb", {{"s.onnx -o o.bin --disable-pass nopass",
                           "--disable-pass: there is no graph or lowering pass 'nopass' (see --print-pipeline)"}});
 }

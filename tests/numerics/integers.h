@@ -12,7 +12,7 @@ namespace aipu::test {
 int64_t pick(std::mt19937& random, int64_t low, int64_t high);
 bool flip(std::mt19937& random);
 
-// runnable_targets(), and the one with products of bytes where the CPU has them.
+// runnable_targets(), and those with products of bytes and of tiles that the CPU has.
 std::vector<std::string> targets_with_dot_products();
 
 // 8-bit integers with how they stand for real numbers.

@@ -176,7 +176,7 @@ std::vector<std::string> runnable_targets() {
   }
   std::vector<std::string> targets = {"host-baseline", "X2_1204"};
   if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0) targets.emplace_back("host-avx2");
-  if (const auto host = tir::find_target("host"); host.ok() && host->name.starts_with("host-avx512"))
+  if (const auto host = tir::find_target("host"); host.ok() && host->vector_bits == 512)
     targets.emplace_back("host-avx512");
   return targets;
 }

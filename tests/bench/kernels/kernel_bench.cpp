@@ -1,7 +1,7 @@
 // Speed of the product kernels as shipped, beside the machine's peak measured in the same run: whole models of one
 // layer are converted and run, and the time of their kernels is read off the profile. `kernel_bench [--target T]
 // [--filter TEXT] [--keep-winograd] [--fast-math] [--precision P]`. Products of bytes are beside the peak of the CPU's
-// dot products of bytes, what `--precision bf16` makes of the others beside that of float32 or, with a target that has
+// dot products of bytes (of tiles with a target that has them), what `--precision bf16` makes of the others beside that of float32 or, with a target that has
 // it, of the instruction for bfloat16.
 #include <unistd.h>
 
@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "codegen/targets/target.h"
 #include "gbuilder/build.h"
 #include "models/architectures.h"
 #include "models/onnx_builder.h"
@@ -184,9 +185,28 @@ typedef int Words __attribute__((vector_size(64)));
 AIPU_DOT_LOOP(byte_loop, "avx512f,avx512vnni", "vpdpbusds %2, %1, %0")
 AIPU_DOT_LOOP(bfloat_loop, "avx512f,avx512bf16", "vdpbf16ps %2, %1, %0")
 
-double dot_peak(Products products, int threads) {
+// Products of tiles of bytes, in as many sums as there are tiles to spare.
+constexpr int kTileSums = 4, kTileSteps = 4096;
+int tile_loop() {
+  struct {
+    uint8_t palette = 1, reserved[15] = {};
+    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  } shape;
+  asm volatile("ldtilecfg %0" : : "m"(shape));
+  for (int step = 0; step < kTileSteps; ++step)
+    asm volatile(
+        "tdpbusd %tmm7, %tmm6, %tmm0\n\ttdpbusd %tmm7, %tmm6, %tmm1\n\ttdpbusd %tmm7, %tmm6, %tmm2\n\t"
+        "tdpbusd %tmm7, %tmm6, %tmm3");
+  asm volatile("tilerelease");
+  return 0;
+}
+
+// `tiles`: of bytes, by AMX.
+double dot_peak(Products products, bool tiles, int threads) {
   const bool bytes = products == Products::kBytes;
   if (bytes ? !__builtin_cpu_supports("avx512vnni") : !__builtin_cpu_supports("avx512bf16")) return 0;
+  const auto loop = !bytes ? bfloat_loop : tiles ? tile_loop : byte_loop;
   constexpr int kCalls = 100;
   double best = 0;
   for (int round = 0; round < 5; ++round) {
@@ -198,29 +218,32 @@ double dot_peak(Products products, int threads) {
       while (ready.load() < threads) {
       }
       const auto start = std::chrono::steady_clock::now();
-      for (int call = 0; call < kCalls; ++call) bytes ? byte_loop() : bfloat_loop();
+      for (int call = 0; call < kCalls; ++call) loop();
       seconds[at] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     };
     for (int i = 1; i < threads; ++i) others.emplace_back(work, static_cast<size_t>(i));
     work(0);
     for (std::thread& other : others) other.join();
-    const double operations = 2.0 * (bytes ? 64 : 32) * kAccumulators * kSteps * kCalls * threads;
+    const double in_loop = bytes && tiles ? 2.0 * 16 * 16 * 64 * kTileSums * kTileSteps
+                                          : 2.0 * (bytes ? 64 : 32) * kAccumulators * kSteps,
+                 operations = in_loop * kCalls * threads;
     best = std::max(best, operations / *std::max_element(seconds.begin(), seconds.end()));
   }
   return best;
 }
 #else
-double dot_peak(Products, int) { return 0; }
+double dot_peak(Products, bool, int) { return 0; }
 #endif
 
-double peak_of(Products products, int threads) {
-  const double dots = products == Products::kFloats ? 0 : dot_peak(products, threads);
+double peak_of(Products products, bool tiles, int threads) {
+  const double dots = products == Products::kFloats ? 0 : dot_peak(products, tiles, threads);
   return dots > 0 ? dots : tools::measure_machine_peak(threads).float_operations;
 }
 
 bool is_product(std::string_view kernel) {
-  for (const std::string_view part : {"_conv_", "_gemm_", "_depthwise_", "_winograd_", "_pack_panels_", "_conv",
-                                      "_gemm", "_depthwise", "_winograd", "_pack_panels", "_attention"}) {
+  for (const std::string_view part :
+       {"_conv_", "_gemm_", "_depthwise_", "_winograd_", "_pack_panels_", "_conv", "_gemm", "_depthwise", "_winograd",
+        "_pack_panels", "_attention", "_quantized_tiles"}) {
     if (kernel.find(part) != std::string_view::npos) return true;
   }
   return false;
@@ -315,9 +338,11 @@ int run(int argc, char** argv) {
       // The clock may change between one layer and the next.
       const bool bfloats = build.precision == "bf16" && build.target == "host-avx512-bf16";
       const Products products = bfloats && c.products == Products::kFloats ? Products::kBfloats : c.products;
-      const double before = peak_of(products, threads);
+      const auto target = tir::find_target(build.target);
+      const bool tiles = target.ok() && target->tile_products;
+      const double before = peak_of(products, tiles, threads);
       const auto measured = measure(build.output, threads);
-      const double peak = std::max(before, peak_of(products, threads));
+      const double peak = std::max(before, peak_of(products, tiles, threads));
       if (!measured.ok()) {
         std::fprintf(stderr, "%s: %s\n", c.name.c_str(), measured.status().message().c_str());
         ++failures;
