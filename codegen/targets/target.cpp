@@ -39,14 +39,7 @@ bool cpu_has_vnni() { return cpu_has_avx512() && __builtin_cpu_supports("avx512v
 // Worth it: on Intel's CPUs (Sapphire and Emerald Rapids were measured) vdpbf16ps takes four times as long as a float32
 // fma of half as many products.
 bool multiplies_bf16_fast() { return __builtin_cpu_supports("avx512bf16") && !__builtin_cpu_is("intel"); }
-// Products of bytes by AMX. The kernel has to let the process use the tiles.
-bool cpu_has_tiles() {
-  constexpr unsigned kTiles = 1U << 24, kBytes = 1U << 25;
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kTiles) != 0 && (d & kBytes) != 0 && may_use_tiles();
-}
 std::string_view widest_host() {
-  if (cpu_has_vnni() && cpu_has_tiles()) return "host-amx";
   if (cpu_has_vnni()) return multiplies_bf16_fast() ? "host-avx512-bf16" : "host-avx512-vnni";
   if (cpu_has_avx512()) return "host-avx512";
   return cpu_has_avx2() ? "host-avx2" : "host-baseline";
@@ -387,6 +380,17 @@ std::string print_targets() {
   for (const Target& target : all_targets()) text += (text.empty() ? "" : "\n") + facts(target);
   return text;
 }
+
+#if defined(__x86_64__)
+bool this_machine_has_tiles() {
+  constexpr unsigned kTiles = 1U << 24, kBytes = 1U << 25;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return cpu_has_vnni() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kTiles) != 0 && (d & kBytes) != 0 &&
+         may_use_tiles();
+}
+#else
+bool this_machine_has_tiles() { return false; }
+#endif
 
 Result<Target> find_target(std::string_view name) {
   std::string_view wanted = name;

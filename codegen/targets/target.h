@@ -102,6 +102,8 @@ struct Target {
 // Resolves a name: "host" is the widest row that the CPU at hand can run, under the name of that row ("host-avx2",
 // "aarch64-dotprod", ...), "compass -mcpu=X2_1204" is "X2_1204". X1 and unknown names are errors that list what exists.
 Result<Target> find_target(std::string_view name);
+// Whether the CPU at hand has the tiles that "host-amx" needs, and the system lets this process use them.
+bool this_machine_has_tiles();
 // Ours, then those of libraries in the order in which they came.
 std::vector<Target> all_targets();
 

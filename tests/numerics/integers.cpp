@@ -22,7 +22,7 @@ std::vector<std::string> targets_with_dot_products() {
   std::vector<std::string> targets = runnable_targets();
   if (__builtin_cpu_supports("avx512vnni") != 0 && __builtin_cpu_supports("avx512bw") != 0)
     targets.emplace_back("host-avx512-vnni");
-  if (tir::find_target("host")->tile_products) targets.emplace_back("host-amx");
+  if (tir::this_machine_has_tiles()) targets.emplace_back("host-amx");
   return targets;
 }
 
