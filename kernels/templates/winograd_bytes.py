@@ -44,6 +44,8 @@ from winograd_tiles import (
 
 # Lanes of a vector of 16 bits.
 WIDE = 2 * VL
+# Elements of a line of the cache.
+LINE = 32
 # Channels of a patch that are copied at a time where part of it lies outside the image.
 STAGE = 4 * WIDE
 SHIFTS = [3, 2, 1, 1]
@@ -145,10 +147,9 @@ def product_tile(
     pairs: S.i32,
     out: S.ptr("i32", "global"),
     ahead: S.ptr("i16", "global"),
-    ahead_step: S.i64,
 ):
-    """out[i, v] = row i of a by vector v of the columns of b, modulo 2^32. For each pair of channels something from
-    `ahead` on, ahead_step elements further each time, is fetched."""
+    """out[i, v] = row i of a by vector v of the columns of b, modulo 2^32. For each pair of channels a line of those from
+    `ahead` on is fetched."""
     acc = S.alloc_buffer((height * NV,), f"int32x{VL}")
     for i in S.unroll(height * NV):
         acc[i] = S.cast(0, f"int32x{VL}")
@@ -158,7 +159,7 @@ def product_tile(
         if PREFETCH > 0:
             for v in S.unroll(NV):
                 S.prefetch(b + ((k + PREFETCH) * NV + v) * WIDE)
-            S.prefetch(ahead + S.i64(k) * ahead_step, level=2)
+            S.prefetch(ahead + S.i64(k) * LINE, level=2)
         for i in S.unroll(height):
             pair = (bases[i // ROWS_PER_BASE] + (S.i64(i % ROWS_PER_BASE) * lda + 2 * k)).as_ptr("i32")
             left = S.reinterpret(S.vbcast(pair[0], lanes=VL), f"int16x{WIDE}")
@@ -336,8 +337,6 @@ def winograd_bytes(
             image = x + pixels_before(place, height, width) * channels
             input_bytes(image, patch, channels, images.zero, stage, v + t * lda, v_plane)
         cuts = S.ceildiv(count, HEIGHTS[0])
-        # Each cut fetches a part of the next weights: the first one would wait for all of them.
-        ahead_step = S.i64(S.ceildiv(NV * WIDE, cuts))
         for group in range(work.panel_first, work.panel_last, blocking.panels):
             group_panels = S.min(blocking.panels, work.panel_last - group)
             for xi in range(36):
@@ -347,23 +346,15 @@ def winograd_bytes(
                         pairs * (NV * WIDE)
                     )
                     product = m + (S.i64(xi) * m_plane + p * m_panel)
+                    # Each cut fetches a part of the next weights: the first one would wait for all of them.
                     ahead = b + pairs * (NV * WIDE)
                     for cut in range(cuts):
                         row, end = balanced(count, cuts, cut)
                         for h in S.unroll(len(HEIGHTS)):
                             while row + HEIGHTS[h] <= end:
-                                product_tile(
-                                    HEIGHTS[h],
-                                    a + row * lda,
-                                    lda,
-                                    b,
-                                    pairs,
-                                    product + row * (NV * VL),
-                                    ahead,
-                                    ahead_step,
-                                )
+                                product_tile(HEIGHTS[h], a + row * lda, lda, b, pairs, product + row * (NV * VL), ahead)
                                 row = row + HEIGHTS[h]
-                        ahead = ahead + S.i64(pairs) * ahead_step
+                        ahead = ahead + pairs * LINE
             for p in range(group_panels):
                 n = (group + p) * (NV * VL)
                 for t in range(count):

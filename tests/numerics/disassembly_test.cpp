@@ -537,7 +537,10 @@ TEST_F(Disassembled, InnerLoopsOfProductsByCodesStayInRegisters) {
   }
 }
 
-class IntegerDisassembly : public Disassembly {};
+class IntegerDisassembly : public Disassembly {
+ protected:
+  static void expect_tiles_in_registers(const std::vector<std::string>& disabled_plugins, size_t least_loops);
+};
 
 // By elements of registers four of five instructions multiply, in convolutions and in the product (the 1x1 one, the
 // fourth).
@@ -551,10 +554,12 @@ TEST_F(Disassembled, MostInstructionsOfDotProductsForAArch64Multiply) {
         {.part_of_name = kernel, .least_share = 0.8, .of_all = true, .product = kAarch64.multiplies_integers});
 }
 
-TEST_P(IntegerDisassembly, InnerLoopsOfTilesStayInRegisters) {
+void IntegerDisassembly::expect_tiles_in_registers(const std::vector<std::string>& disabled_plugins,
+                                                   size_t least_loops) {
   gbuilder::BuildOptions build;
   build.model = quantized_model();
   build.target = GetParam();
+  build.disabled_plugins = disabled_plugins;
   build.output = build.model + "." + build.target + ".aipu.bin";
   const auto report = gbuilder::build_model(build);
   ASSERT_TRUE(report.ok()) << report.status().message();
@@ -563,9 +568,13 @@ TEST_P(IntegerDisassembly, InnerLoopsOfTilesStayInRegisters) {
   const Reader& reader = reader_for(build.target);
   const std::vector<Function> functions = disassemble(module, build.target);
   const Loops loops = tile_loops(functions, 8, reader, reader.multiplies_integers);
-  EXPECT_GE(loops.count, 8u);
+  EXPECT_GE(loops.count, least_loops);
   for (const std::string& offender : loops.offenders) ADD_FAILURE() << GetParam() << ", " << offender;
 }
+
+TEST_P(IntegerDisassembly, InnerLoopsOfTilesStayInRegisters) { expect_tiles_in_registers({"winograd_bytes"}, 8); }
+
+TEST_P(IntegerDisassembly, InnerLoopsOfWinogradStayInRegisters) { expect_tiles_in_registers({}, 5); }
 
 // Where results become bytes again no lane is taken out of a register, which takes longer than the products.
 TEST_P(IntegerDisassembly, BytesAreStoredAsVectors) {
