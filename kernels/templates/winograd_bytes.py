@@ -148,8 +148,8 @@ def product_tile(
     out: S.ptr("i32", "global"),
     ahead: S.ptr("i16", "global"),
 ):
-    """out[i, v] = row i of a by vector v of the columns of b, modulo 2^32. For each pair of channels a line of those from
-    `ahead` on is fetched."""
+    """out[i, v] = row i of a by vector v of the columns of b, modulo 2^32. For each pair of channels a line of the cache
+    is fetched, from `ahead` on."""
     acc = S.alloc_buffer((height * NV,), f"int32x{VL}")
     for i in S.unroll(height * NV):
         acc[i] = S.cast(0, f"int32x{VL}")
@@ -346,7 +346,7 @@ def winograd_bytes(
                         pairs * (NV * WIDE)
                     )
                     product = m + (S.i64(xi) * m_plane + p * m_panel)
-                    # Each cut fetches a part of the next weights: the first one would wait for all of them.
+                    # Two cuts fetch a half of the next weights each: the first one would wait for all of them.
                     ahead = b + pairs * (NV * WIDE)
                     for cut in range(cuts):
                         row, end = balanced(count, cuts, cut)
@@ -354,7 +354,8 @@ def winograd_bytes(
                             while row + HEIGHTS[h] <= end:
                                 product_tile(HEIGHTS[h], a + row * lda, lda, b, pairs, product + row * (NV * VL), ahead)
                                 row = row + HEIGHTS[h]
-                        ahead = ahead + pairs * LINE
+                        if cut == 0:
+                            ahead = ahead + pairs * LINE
             for p in range(group_panels):
                 n = (group + p) * (NV * VL)
                 for t in range(count):
