@@ -148,8 +148,8 @@ def product_tile(
     out: S.ptr("i32", "global"),
     ahead: S.ptr("i16", "global"),
 ):
-    """out[i, v] = row i of a by vector v of the columns of b, modulo 2^32. For each pair of channels a line of the cache
-    is fetched, from `ahead` on."""
+    """out[i, v] = row i of a by vector v of the columns of b, modulo 2^32. A line of the cache is fetched for each pair
+    of channels, from `ahead` on."""
     acc = S.alloc_buffer((height * NV,), f"int32x{VL}")
     for i in S.unroll(height * NV):
         acc[i] = S.cast(0, f"int32x{VL}")
