@@ -3,11 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include "codegen/targets/target.h"
-#include "gbuilder/build.h"
 #include "tests/numerics/integers.h"
 
 namespace aipu::test {
@@ -48,24 +45,10 @@ ConvCase make_case(const Layer& l, unsigned seed) {
   return c;
 }
 
-// The plugins that claimed something.
-std::string claimed_by(const std::string& model, const std::string& target) {
-  gbuilder::BuildOptions build;
-  build.model = model;
-  build.output = build.model + ".aipu.bin";
-  build.dump_ir = build.model + ".dump";
-  build.target = target;
-  EXPECT_TRUE(gbuilder::build_model(build).ok());
-  std::ifstream groups(build.dump_ir + "/groups.txt");
-  std::stringstream text;
-  text << groups.rdbuf();
-  return text.str();
-}
-
 void check(OnnxBuilder& b, const Integers& x, const Tensor& expected, bool is_claimed) {
   const std::string model = temporary_path("quantized_tiles.onnx");
   ASSERT_TRUE(b.save(model).ok());
-  EXPECT_EQ(claimed_by(model, "host-amx").find("by quantized_tiles:") != std::string::npos, is_claimed);
+  EXPECT_EQ(groups_of(model, "host-amx").find("by quantized_tiles:") != std::string::npos, is_claimed);
   std::vector<RoadOptions> roads = {{.target = "host-amx", .backend = "interp"}};
   if (tir::this_machine_has_tiles()) {
     for (const int threads : {1, 3}) roads.push_back({.target = "host-amx", .threads = threads});

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <sstream>
 
@@ -18,6 +19,19 @@
 #include "runtime/session.h"
 
 namespace aipu::test {
+
+std::string groups_of(const std::string& onnx_path, const std::string& target) {
+  gbuilder::BuildOptions build;
+  build.model = onnx_path;
+  build.output = onnx_path + ".groups.aipu.bin";
+  build.dump_ir = onnx_path + ".dump";
+  build.target = target;
+  EXPECT_TRUE(gbuilder::build_model(build).ok());
+  std::ifstream groups(build.dump_ir + "/groups.txt");
+  std::stringstream text;
+  text << groups.rdbuf();
+  return text.str();
+}
 
 std::string temporary_path(const std::string& name) {
   static const std::string folder = [] {

@@ -58,6 +58,10 @@ void expect_everywhere(const models::OnnxBuilder& b, const Check& check, const s
 // Fails the test with the first position where |actual - expected| > atol + rtol * |expected|.
 void expect_close(const Tensor& actual, const Tensor& expected, double rtol, double atol, const std::string& what);
 
+// The groups of the saved model as it is converted for a target, as --dump-ir lists them: a line for each, with the
+// plugin that claimed it and the ops in it.
+std::string groups_of(const std::string& onnx_path, const std::string& target);
+
 std::string temporary_path(const std::string& name);
 
 }  // namespace aipu::test

@@ -3,10 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
-#include "gbuilder/build.h"
 #include "tests/numerics/integers.h"
 
 namespace aipu::test {
@@ -52,17 +49,9 @@ ConvCase make_case(const Layer& l, unsigned seed) {
 
 // The plugins that claimed something.
 std::string claimed_by(OnnxBuilder& b, const std::string& target) {
-  gbuilder::BuildOptions build;
-  build.model = temporary_path("claimed.onnx");
-  EXPECT_TRUE(b.save(build.model).ok());
-  build.output = build.model + ".aipu.bin";
-  build.dump_ir = build.model + ".dump";
-  build.target = target;
-  EXPECT_TRUE(gbuilder::build_model(build).ok());
-  std::ifstream groups(build.dump_ir + "/groups.txt");
-  std::stringstream text;
-  text << groups.rdbuf();
-  return text.str();
+  const std::string path = temporary_path("claimed.onnx");
+  EXPECT_TRUE(b.save(path).ok());
+  return groups_of(path, target);
 }
 
 void add_layer(OnnxBuilder& b, const Layer& l, const ConvCase& c) {
