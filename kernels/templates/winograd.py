@@ -17,8 +17,7 @@ epilogue. With one panel at a time a block stays in the second-level cache; with
 one by one, and the weights, which are what takes the time of deep layers, are read once. Rows are padded by a vector so
 that the planes do not fall into the same sets of the caches. Tiles of M = 4 whose patch has an infinity, NaN or
 number far greater than the image's mean are computed directly (direct_4x4), for that would spread over all sixteen
-pixels, a number by its rounding. With dilation an output pixel meets every so many lines and columns only: the
-sub-lattices of an image are images of their own.
+pixels, a number by its rounding. Sub-lattices of dilations: winograd_tiles.py.
 """
 
 from aipu import script as S
@@ -26,7 +25,7 @@ from gemm import LEFT_OVER, multiply_add, multiply_blocks, row_bases, row_value
 from sharing import balanced, own_share
 from winograd_2x2 import input_2x2, output_2x2, tail_2x2
 from winograd_4x4 import STAGE_SIZE, direct_4x4, input_4x4, output_4x4
-from winograd_tiles import Blocking, Patch, Side, Tile, length_from, own_tiles, pixels_before, place_of, tiles_along
+from winograd_tiles import Blocking, Side, own_tiles, patch_of, pixels_before, place_of, tile_of, tiles_along
 
 
 def multiply_step(height, acc, bases, lda, b, bv, k, ahead, ahead_step):
@@ -169,26 +168,23 @@ def winograd(
     bound = S.fp32(0)
     if M == 4:
         measure_lines(x, magnitudes[0], batch, height.image, width.image, channels)
-    line = S.i64(height.dilation * width.image * channels)
-    pixel = S.i64(width.dilation * channels)
     for begin in range(work.tile_first, work.tile_last, size):
         count = S.min(size, work.tile_last - begin)
         for t in range(count):
             place = place_of(begin + t, tiles_h, tiles_w, height, width)
-            y, column = place.height, place.width
+            patch = patch_of(place, height, width, channels)
             image = x + pixels_before(place, height, width) * channels
-            in_h = length_from(y.offset, height.image, height)
-            in_w = length_from(column.offset, width.image, width)
             own = v + t * lda
             if M == 2:
-                input_2x2(image, line, pixel, channels, y.index, column.index, in_h, in_w, own, v_plane)
+                line, pixel = patch.line, patch.pitch
+                y, column, in_h, in_w = patch.y, patch.column, patch.height, patch.width
+                input_2x2(image, line, pixel, channels, y, column, in_h, in_w, own, v_plane)
                 if IN_TAIL:
-                    tail_2x2(image, line, pixel, channels, y.index, column.index, in_h, in_w, own, v_plane)
+                    tail_2x2(image, line, pixel, channels, y, column, in_h, in_w, own, v_plane)
             else:
                 if place.image != bounded:
                     bounded = place.image
                     bound = bound_of(magnitudes[0], place.image, height.image, width.image, channels)
-                patch = Patch(y.index, column.index, in_h, in_w, line, pixel)
                 input_4x4(image, patch, channels, stage, own, v_plane, bound, stands_out + t)
         cuts = S.ceildiv(count, HEIGHTS[0])
         # Each cut fetches a part of the next weights: the first one would wait for all of them.
@@ -223,42 +219,36 @@ def winograd(
                 n = (group + p) * (NV * VL)
                 for t in range(count):
                     place = place_of(begin + t, tiles_h, tiles_w, height, width)
-                    oh, ow = place.height.result, place.width.result
+                    tile = tile_of(place, height, width, ldc)
                     products = m + (p * m_panel + t * (NV * VL))
-                    row_offset = ((place.image * height.result + oh) * width.result + ow) * ldc
-                    rows = S.min(length_from(oh, height.result, height), M)
-                    columns = S.min(length_from(ow, width.result, width), M)
-                    out_line = height.dilation * width.result * ldc
-                    out_pixel = width.dilation * ldc
                     left = out_channels - n
-                    # Some sub-lattices may be a tile shorter than others.
-                    if rows > 0 and columns > 0:
+                    if tile.rows > 0 and tile.columns > 0:
                         if M == 2:
                             output_2x2(
-                                products, m_plane, extras, out, row_offset, out_line, out_pixel, rows, columns, n, left
+                                products,
+                                m_plane,
+                                extras,
+                                out,
+                                tile.row_offset,
+                                tile.line,
+                                tile.pitch,
+                                tile.rows,
+                                tile.columns,
+                                n,
+                                left,
                             )
                         elif stands_out[t] == 0:
-                            output_4x4(
-                                products, m_plane, extras, out, row_offset, out_line, out_pixel, rows, columns, n, left
-                            )
+                            output_4x4(products, m_plane, extras, out, tile, n, left)
                         else:
-                            patch = Patch(
-                                place.height.index,
-                                place.width.index,
-                                length_from(place.height.offset, height.image, height),
-                                length_from(place.width.offset, width.image, width),
-                                line,
-                                pixel,
-                            )
                             direct_4x4(
                                 x + pixels_before(place, height, width) * channels,
-                                patch,
+                                patch_of(place, height, width, channels),
                                 channels,
                                 weights + S.i64((group + p) * blocking.panel_chunks) * (channels * (NV * VL)),
                                 S.i64(blocking.point_chunks) * (channels * (NV * VL)),
                                 extras,
                                 out,
-                                Tile(row_offset, out_line, out_pixel, rows, columns),
+                                tile,
                                 n,
                                 left,
                             )

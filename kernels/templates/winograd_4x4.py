@@ -19,7 +19,7 @@ nearest cache for each; the output even rows first, then odd ones, likewise.
 from aipu import script as S
 from epilogue import finish_shared, shared_values
 from gemm import multiply_add_vectors
-from winograd_tiles import Patch, Tile, has_pixel, origin_of
+from winograd_tiles import Patch, Tile, copy_patch, has_pixel, origin_of
 
 # Channels of a patch that are copied at a time where part of it lies outside the image.
 STAGE = 4 * VL
@@ -134,19 +134,7 @@ def input_4x4(
         patch_4x4(origin, line, pitch, S.i64(4) * pitch, first, v, plane, bound, stands_out)
     for c in range(first, channels, STAGE):
         count = S.min(channels - c, STAGE)
-        for r in range(6):
-            for s in range(6):
-                pixel = origin + (S.i64(r) * line + S.i64(s) * pitch + c)
-                copy = stage + (6 * r + s) * STAGE
-                if has_pixel(patch, r, s):
-                    for i in range(0, count, VL):
-                        if IN_TAIL and count - i < VL:
-                            S.vstore(S.vload(pixel + i, mask=S.tail_mask(count - i, VL), lanes=VL), copy + i)
-                        else:
-                            S.vstore(S.vload(pixel + i, lanes=VL), copy + i)
-                else:
-                    for i in range(0, count, VL):
-                        S.vstore(S.cast(0, f"{ACC}x{VL}"), copy + i)
+        copy_patch(origin + c, patch, count, stage, STAGE, VL, S.cast(0, f"{ACC}x{VL}"))
         patch_4x4(stage, S.i64(6 * STAGE), S.i64(STAGE), S.i64(0), count, v + c, plane, bound, stands_out)
 
 
@@ -253,8 +241,9 @@ def part_4x4(
     finish_part(pixels, extras, out, row_offset, line, ldc, rows, columns, n, channels)
 
 
-def output_4x4(m, plane, extras, out, row_offset, line, ldc, rows, columns, n, channels):
-    """One tile of one panel, of which rows x columns pixels and `channels` channels from n on exist."""
+def output_4x4(m, plane, extras, out, tile, n, channels):
+    """One tile of one panel, of which `channels` channels from n on exist."""
+    row_offset, line, ldc, rows, columns = tile.row_offset, tile.line, tile.pitch, tile.rows, tile.columns
     for v in range(NV):
         if channels > v * VL:
             if rows == 4 and columns == 4 and channels - v * VL >= VL and not EPILOGUE_LOOP:

@@ -33,12 +33,13 @@ from winograd_tiles import (
     Patch,
     Side,
     Tile,
-    has_pixel,
-    length_from,
+    copy_patch,
     origin_of,
     own_tiles,
+    patch_of,
     pixels_before,
     place_of,
+    tile_of,
     tiles_along,
 )
 
@@ -122,19 +123,7 @@ def input_bytes(
     fill = S.vbcast(S.cast(zero, X), lanes=WIDE)
     for c in range(first, channels, STAGE):
         count = S.min(channels - c, STAGE)
-        for r in range(6):
-            for s in range(6):
-                pixel = origin + (S.i64(r) * line + S.i64(s) * pitch + c)
-                copy = stage + (6 * r + s) * STAGE
-                if has_pixel(patch, r, s):
-                    for i in range(0, count, WIDE):
-                        if IN_TAIL and count - i < WIDE:
-                            S.vstore(S.vload(pixel + i, mask=S.tail_mask(count - i, WIDE), lanes=WIDE), copy + i)
-                        else:
-                            S.vstore(S.vload(pixel + i, lanes=WIDE), copy + i)
-                else:
-                    for i in range(0, count, WIDE):
-                        S.vstore(fill, copy + i)
+        copy_patch(origin + c, patch, count, stage, STAGE, WIDE, fill)
         patch_bytes(stage, S.i64(6 * STAGE), S.i64(STAGE), S.i64(0), count, v + c, plane)
 
 
@@ -324,18 +313,14 @@ def winograd_bytes(
     m = scratch + S.i64(S.get_local_id()) * scratch_size
     v = (m + 36 * m_plane).as_ptr("i16")
     stage = (v + 36 * v_plane).as_ptr(X)
-    line = S.i64(height.dilation * width.image * channels)
-    pixel = S.i64(width.dilation * channels)
     for begin in range(work.tile_first, work.tile_last, size):
         count = S.min(size, work.tile_last - begin)
         for t in range(count):
             place = place_of(begin + t, tiles_h, tiles_w, height, width)
-            y, column = place.height, place.width
-            in_h = length_from(y.offset, height.image, height)
-            in_w = length_from(column.offset, width.image, width)
-            patch = Patch(y.index, column.index, in_h, in_w, line, pixel)
             image = x + pixels_before(place, height, width) * channels
-            input_bytes(image, patch, channels, images.zero, stage, v + t * lda, v_plane)
+            input_bytes(
+                image, patch_of(place, height, width, channels), channels, images.zero, stage, v + t * lda, v_plane
+            )
         cuts = S.ceildiv(count, HEIGHTS[0])
         for group in range(work.panel_first, work.panel_last, blocking.panels):
             group_panels = S.min(blocking.panels, work.panel_last - group)
@@ -360,15 +345,7 @@ def winograd_bytes(
                 n = (group + p) * (NV * VL)
                 for t in range(count):
                     place = place_of(begin + t, tiles_h, tiles_w, height, width)
-                    oh, ow = place.height.result, place.width.result
-                    tile = Tile(
-                        ((place.image * height.result + oh) * width.result + ow) * ldc,
-                        height.dilation * width.result * ldc,
-                        width.dilation * ldc,
-                        S.min(length_from(oh, height.result, height), 4),
-                        S.min(length_from(ow, width.result, width), 4),
-                    )
-                    # Some sub-lattices may be a tile shorter than others.
+                    tile = tile_of(place, height, width, ldc)
                     if tile.rows > 0 and tile.columns > 0:
                         products = m + (p * m_panel + t * (NV * VL))
                         output_bytes(products, m_plane, start, scale, extras, out, tile, n, out_channels - n)

@@ -154,3 +154,47 @@ class Tile:
     pitch: S.i32
     rows: S.i32
     columns: S.i32
+
+
+def patch_of(place, height, width, channels):
+    """Of the image that pixels_before() says, whose pixels have so many channels."""
+    y, column = place.height, place.width
+    return Patch(
+        y.index,
+        column.index,
+        length_from(y.offset, height.image, height),
+        length_from(column.offset, width.image, width),
+        S.i64(height.dilation * width.image * channels),
+        S.i64(width.dilation * channels),
+    )
+
+
+def tile_of(place, height, width, ldc):
+    """Pixels of the whole result are `ldc` apart. Some sub-lattices may be a tile shorter than others: it has no pixels
+    there."""
+    oh, ow = place.height.result, place.width.result
+    return Tile(
+        ((place.image * height.result + oh) * width.result + ow) * ldc,
+        height.dilation * width.result * ldc,
+        width.dilation * ldc,
+        S.min(length_from(oh, height.result, height), M),
+        S.min(length_from(ow, width.result, width), M),
+    )
+
+
+def copy_patch(pixels, patch, count, copy, distance, lanes, outside):
+    """A patch of 6x6 pixels, `count` channels of each from `pixels` on, to pixels `distance` apart at `copy`, by
+    vectors of `lanes`; `outside` is a vector of what is not in the image."""
+    for r in range(6):
+        for s in range(6):
+            pixel = pixels + (S.i64(r) * patch.line + S.i64(s) * patch.pitch)
+            target = copy + (6 * r + s) * distance
+            if has_pixel(patch, r, s):
+                for i in range(0, count, lanes):
+                    if IN_TAIL and count - i < lanes:
+                        S.vstore(S.vload(pixel + i, mask=S.tail_mask(count - i, lanes), lanes=lanes), target + i)
+                    else:
+                        S.vstore(S.vload(pixel + i, lanes=lanes), target + i)
+            else:
+                for i in range(0, count, lanes):
+                    S.vstore(outside, target + i)
