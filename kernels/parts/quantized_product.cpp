@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/parts/axis_view.h"
+
 namespace aipu::kernels::quantized {
 namespace {
 
@@ -144,6 +146,29 @@ std::optional<double> magnitude_of(const Graph& graph, const Node& node, const W
     largest = std::max(largest, sum * std::abs(of_channel<double>(scales, static_cast<int64_t>(out), 1)));
   }
   return largest;
+}
+
+bool has_float32_scale(const Graph& graph, const Node& node) {
+  return !operand(node, kScale).valid() || graph.type(operand(node, kScale)).dtype == DType::kF32;
+}
+
+Result<Epilogue> bind_epilogue_of_sums(SetupContext& context, std::optional<double> magnitude,
+                                       dsl::TemplateParams* params) {
+  const Node& node = context.anchor();
+  const bool is_scaled = context.graph().constant(operand(node, kScale)) != nullptr;
+  const DType accumulator = is_scaled ? DType::kF32 : DType::kI32;
+  params->set("ACC", accumulator).set("scale_types", pointer_types(is_scaled ? 1 : 0, DType::kF32));
+  return bind_packed_epilogue(context, node.outputs[0], accumulator, arithmetic_of(context.graph(), node), magnitude,
+                              params);
+}
+
+void bind_start_and_scale(SetupContext& context, const Weights& weights, const Problem& p, int64_t panel_width,
+                          KernelArguments* arguments) {
+  const Graph& graph = context.graph();
+  const Node& node = context.anchor();
+  arguments->pointer("start", context.add_constant(start_values(graph, node, weights, p, p.x_zero, panel_width)));
+  if (const graph::Constant* scale = graph.constant(operand(node, kScale)))
+    arguments->pointer("scale[0]", context.add_constant(scale_values(*scale, p, panel_width)));
 }
 
 }  // namespace aipu::kernels::quantized

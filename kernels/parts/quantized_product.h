@@ -59,6 +59,18 @@ int64_t highest_tile(const tir::Target& target, int vectors);
 // Sums of integers times a scale: bounded where that is a number far from the limits.
 AnchorArithmetic arithmetic_of(const graph::Graph& graph, const graph::Node& node);
 
+// Whether the node has no scale, or a float32 one.
+bool has_float32_scale(const graph::Graph& graph, const graph::Node& node);
+
+// The epilogue of sums that are scaled to float32 if the node has a scale: bind_packed_epilogue(), and the parameters
+// ACC and scale_types. `magnitude` is that of all of the node's columns.
+Result<Epilogue> bind_epilogue_of_sums(SetupContext& context, std::optional<double> magnitude,
+                                       dsl::TemplateParams* params);
+
+// The arguments "start" and, if the node has a scale, "scale[0]", for panels of that width.
+void bind_start_and_scale(SetupContext& context, const Weights& weights, const Problem& p, int64_t panel_width,
+                          KernelArguments* arguments);
+
 // The largest that such a number can be.
 std::optional<double> magnitude_of(const graph::Graph& graph, const graph::Node& node, const Weights& weights,
                                    const Problem& p);

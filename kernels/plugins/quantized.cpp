@@ -187,8 +187,7 @@ class QuantizedPlugin final : public OpPlugin {
     const Node& node = graph.node(anchor);
     if (node.op != "aipu::QuantizedConv" && node.op != "aipu::QuantizedMatMul") return std::nullopt;
     AIPU_RETURN_IF_ERROR(read_problem(graph, node).status());
-    if (operand(node, kScale).valid() && graph.type(operand(node, kScale)).dtype != DType::kF32)
-      return unsupported("a scale that is not float32");
+    if (!has_float32_scale(graph, node)) return unsupported("a scale that is not float32");
     graph::Claim claim = claim_with_epilogue(graph, anchor);
     const auto known = tir::find_target(target.name);
     if (known.ok() && known->codegen == "native_c") add_column_blocks(graph, &claim);
@@ -310,10 +309,7 @@ class QuantizedPlugin final : public OpPlugin {
                                               : std::vector<int64_t>{});
     params.set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 64 : 0));
     const graph::Constant* scale = graph.constant(operand(node, kScale));
-    const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
-    params.set("ACC", accumulator).set("scale_types", pointer_types(scale != nullptr ? 1 : 0, DType::kF32));
-    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_packed_epilogue(context, node.outputs[0], accumulator,
-                                                                  arithmetic_of(graph, node), magnitude, &params));
+    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue_of_sums(context, magnitude, &params));
     params.set("sample_types", scalar_types(blocks ? 1 : 0));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.narrow_kernel("quantized_conv.py", "quantized_conv", params));
 

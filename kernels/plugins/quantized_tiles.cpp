@@ -88,7 +88,7 @@ class QuantizedTilesPlugin final : public OpPlugin {
     if (!found.ok()) return std::nullopt;
     const auto p = suitable(graph, node, *found);
     if (!p || !read_weights(graph, node, *p).fit_int8) return std::nullopt;
-    if (operand(node, kScale).valid() && graph.type(operand(node, kScale)).dtype != DType::kF32) return std::nullopt;
+    if (!has_float32_scale(graph, node)) return std::nullopt;
     graph::Claim claim = claim_with_epilogue(graph, anchor, kScore);
     // Those the direct kernel writes where they belong.
     if (column_blocks(graph, graph.node(claim.nodes.back()).outputs[0])) return std::nullopt;
@@ -103,19 +103,14 @@ class QuantizedTilesPlugin final : public OpPlugin {
     const Weights weights = read_weights(graph, node, p);
     const int64_t depth = p.taps * p.group_in, steps = rounded_up(depth, kStep) / kStep,
                   panels = (p.group_out + kColumns - 1) / kColumns;
-    const graph::Constant* scale = graph.constant(operand(node, kScale));
-    const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
     const int64_t lanes = target.lanes(32);
     dsl::TemplateParams params;
     params.set("X", graph.type(node.inputs[kX]).dtype)
         .set("DIRECT", is_direct(p.geometry))
         .set("VL", lanes)
-        .set("NV", kColumns / lanes)
-        .set("ACC", accumulator)
-        .set("scale_types", pointer_types(scale != nullptr ? 1 : 0, DType::kF32));
+        .set("NV", kColumns / lanes);
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue,
-                          bind_packed_epilogue(context, node.outputs[0], accumulator, arithmetic_of(graph, node),
-                                               magnitude_of(graph, node, weights, p), &params));
+                          bind_epilogue_of_sums(context, magnitude_of(graph, node, weights, p), &params));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("quantized_tiles.py", "quantized_tiles", params));
 
     // Copies stay in the second cache beside a panel of weights.
@@ -127,9 +122,8 @@ class QuantizedTilesPlugin final : public OpPlugin {
     const Dim tecs = graph::max(graph::min(units, tec_count()), 1);
     KernelArguments arguments;
     arguments.pointer("x", context.value(node.inputs[kX]))
-        .pointer("weights", context.add_constant(pack(weights, depth, p.group_out)))
-        .pointer("start", context.add_constant(start_values(graph, node, weights, p, p.x_zero, kColumns)));
-    if (scale != nullptr) arguments.pointer("scale[0]", context.add_constant(scale_values(*scale, p, kColumns)));
+        .pointer("weights", context.add_constant(pack(weights, depth, p.group_out)));
+    bind_start_and_scale(context, weights, p, kColumns, &arguments);
     arguments.pointer("out", context.value(epilogue.result))
         .pointer("scratch", context.add_workspace(tecs * Dim(scratch)))
         .list("extras", epilogue.extra_arguments);

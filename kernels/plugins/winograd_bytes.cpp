@@ -126,7 +126,7 @@ class WinogradBytesPlugin final : public OpPlugin {
     if (!found.ok()) return std::nullopt;
     const auto p = suitable(graph, node, *found);
     if (!p || !sums_fit(read_weights(graph, node, *p), *p, graph.type(node.inputs[kX]).dtype)) return std::nullopt;
-    if (operand(node, kScale).valid() && graph.type(operand(node, kScale)).dtype != DType::kF32) return std::nullopt;
+    if (!has_float32_scale(graph, node)) return std::nullopt;
     return claim_with_epilogue(graph, anchor, 25);
   }
 
@@ -143,8 +143,6 @@ class WinogradBytesPlugin final : public OpPlugin {
                   panels = (p.group_out + panel_width - 1) / panel_width, wide = 2 * int64_t{lanes};
     const WinogradBlock block = block_of(p.group_in);
     const int64_t block_panels = block.all_panels ? panels : 1;
-    const graph::Constant* scale = graph.constant(operand(node, kScale));
-    const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
     dsl::TemplateParams params;
     params.set("X", graph.type(node.inputs[kX]).dtype)
         .set("VL", lanes)
@@ -153,12 +151,9 @@ class WinogradBytesPlugin final : public OpPlugin {
         .set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 16 : 0))
         .set("M", kTile)
         .set("IN_TAIL", p.group_in % wide != 0)
-        .set("TAIL", p.group_out % lanes != 0)
-        .set("ACC", accumulator)
-        .set("scale_types", pointer_types(scale != nullptr ? 1 : 0, DType::kF32));
+        .set("TAIL", p.group_out % lanes != 0);
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue,
-                          bind_packed_epilogue(context, node.outputs[0], accumulator, arithmetic_of(graph, node),
-                                               magnitude_of(graph, node, weights, p), &params));
+                          bind_epilogue_of_sums(context, magnitude_of(graph, node, weights, p), &params));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("winograd_bytes.py", "winograd_bytes", params));
 
     // In elements of 32 bits: of products, then of the transformed input and of copies at its edges.
@@ -171,9 +166,8 @@ class WinogradBytesPlugin final : public OpPlugin {
     const graph::Dim tecs = graph::max(graph::min(tiles, tec_count()), 1);
     KernelArguments arguments;
     arguments.pointer("x", context.value(node.inputs[kX]))
-        .pointer("weights", context.add_constant(pack(weights, p, panel_width, block.all_panels)))
-        .pointer("start", context.add_constant(start_values(graph, node, weights, p, p.x_zero, panel_width)));
-    if (scale != nullptr) arguments.pointer("scale[0]", context.add_constant(scale_values(*scale, p, panel_width)));
+        .pointer("weights", context.add_constant(pack(weights, p, panel_width, block.all_panels)));
+    bind_start_and_scale(context, weights, p, panel_width, &arguments);
     arguments.pointer("out", context.value(epilogue.result))
         .pointer("scratch", context.add_workspace(tecs * graph::Dim(scratch * static_cast<int64_t>(sizeof(int32_t)))))
         .list("extras", epilogue.extra_arguments);
