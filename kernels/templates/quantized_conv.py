@@ -46,6 +46,8 @@ def multiply(first, last, acc, way):
     """acc[i] += four bytes of pixel i times their weights, for every step and pixel first <= i < last. `way`: through
     both. Of the weights from `ahead` on `ahead_step` elements are fetched for each step.
     """
+    if first == last:  # The tile has one pixel, and this tap is outside the image there.
+        return
     x, x_base, pixel_stride, w, w_base, steps, ahead, ahead_step = way
     stride = S.i64(pixel_stride)
     a = x + (x_base + first * pixel_stride)
