@@ -25,6 +25,7 @@ void register_builtin_plugins(PluginRegistry& registry);
   X(winograd) \
   X(winograd_f4) \
   X(winograd_f4_fast) \
+  X(winograd_fixed) \
   X(conv_transpose) \
   X(quantized) \
   X(winograd_bytes) \

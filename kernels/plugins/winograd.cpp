@@ -1,10 +1,12 @@
 // 3x3 convolutions of stride 1 by Winograd's algorithm (templates/winograd.py), where that is faster than the direct
 // kernel: F(2x2, 3x3), and F(4x4, 3x3) for images of enough tiles. The error of both is that of direct sums; that of
-// F(4x4) with --fast-math, which does not cut its sums, some four times as large.
+// F(4x4) with --fast-math, which does not cut its sums, some four times as large. Of bfloat16 numbers F(4x4) has
+// products of 16-bit integers (templates/winograd_fixed.py).
 #include "kernels/plugins/winograd.h"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <span>
@@ -13,6 +15,7 @@
 #include "kernels/parts/convolution.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/parts/gemm.h"
+#include "kernels/parts/rounding.h"
 #include "kernels/parts/spatial.h"
 #include "kernels/parts/strided_output.h"
 #include "kernels/parts/winograd_tiles.h"
@@ -46,48 +49,68 @@ constexpr int64_t kStageVectors = 4;
 // Channels that F(4x4) sums by themselves. Its transforms make the rounding of sums several times as large, so its sums
 // have to be shorter than direct ones to lose as little. Each cut costs up to a twentieth of the time that is left.
 int64_t channels_of_sum(int64_t channels) { return channels < 128 ? 32 : 64; }
+// The same of by_units, whose sums have to fit 32 bits: as many as are copied at a time.
+constexpr int64_t kUnitsChannels = 64;
+
+// Tiles of F(4x4) of an image; nullopt where its extents are symbolic.
+std::optional<int64_t> large_tiles(const SpatialGeometry& geometry) {
+  int64_t tiles = geometry.batch.constant_or(1);
+  for (size_t i = 1; i < 3; ++i) {
+    const auto along = winograd_tiles(geometry.axes[i], 4).constant();
+    if (!along) return std::nullopt;
+    tiles *= *along;
+  }
+  return tiles;
+}
 
 // Whether F(4x4) is faster than F(2x2), for which any image will do whose extents are symbolic.
 bool is_worth_large_tiles(const SpatialGeometry& geometry, int64_t out_channels, int64_t in_channels) {
   // What it multiplies of what F(2x2) does: 9/16 where no tile is edge. Measured: at 0.7 a quarter is gained, at 1 a
   // twentieth lost.
   constexpr double kMostOfSmallTiles = 0.85;
-  int64_t tiles = geometry.batch.constant_or(1);
+  const auto tiles = large_tiles(geometry);
+  if (!tiles) return true;
   double share = static_cast<double>(winograd_points(4)) / static_cast<double>(winograd_points(2));
   for (size_t i = 1; i < 3; ++i) {
-    const auto large = winograd_tiles(geometry.axes[i], 4).constant(),
-               small = winograd_tiles(geometry.axes[i], 2).constant();
-    if (!large || !small) return true;
-    tiles *= *large;
-    share *= static_cast<double>(*large) / static_cast<double>(*small);
+    share *= static_cast<double>(*winograd_tiles(geometry.axes[i], 4).constant()) /
+             static_cast<double>(*winograd_tiles(geometry.axes[i], 2).constant());
   }
   const bool few_weights = out_channels * in_channels <= kMostWeights && out_channels >= kLeastOutChannels;
-  return share <= kMostOfSmallTiles && tiles >= (few_weights ? kLeastLargeTiles : kManyLargeTiles);
+  return share <= kMostOfSmallTiles && *tiles >= (few_weights ? kLeastLargeTiles : kManyLargeTiles);
 }
 
-// One that is not would be in all points, and so in all pixels of its channel.
+// Whether F(4x4) of bfloat16 is faster than the direct kernel. Measured: of 16 channels it is not.
+bool is_worth_units(const SpatialGeometry& geometry, int64_t out_channels, int64_t in_channels) {
+  constexpr int64_t kLeastUnitsChannels = 32;
+  return std::min(out_channels, in_channels) >= kLeastUnitsChannels &&
+         large_tiles(geometry).value_or(kLeastLargeTiles) >= kLeastLargeTiles;
+}
+
+// One that is not would be in all points, and so in all pixels of its channel. float32 or bfloat16.
 bool all_finite(const graph::Constant& weights) {
   const std::span<const std::byte> bytes = weights.bytes();
-  for (size_t at = 0; at + sizeof(float) <= bytes.size(); at += sizeof(float)) {
-    float value;
-    std::memcpy(&value, bytes.data() + at, sizeof value);
-    if (!std::isfinite(value)) return false;
+  const size_t size = dtype_bytes(weights.dtype());
+  for (size_t at = 0; at + size <= bytes.size(); at += size) {
+    uint32_t bits = 0;
+    // A bfloat16 is the upper half.
+    std::memcpy(reinterpret_cast<std::byte*>(&bits) + (sizeof bits - size), bytes.data() + at, size);
+    if (!std::isfinite(std::bit_cast<float>(bits))) return false;
   }
   return true;
 }
 
-// The geometry of a convolution that is two-dimensional, dense, 3x3, of stride 1, float32 with constant
+// The geometry of a convolution that is two-dimensional, dense, 3x3, of stride 1, of that type with constant
 // weights, and has enough of everything for tiles of m x m pixels; nullopt for others.
-std::optional<SpatialGeometry> suitable(const Graph& graph, const Node& node, int m) {
+std::optional<SpatialGeometry> suitable(const Graph& graph, const Node& node, int m, DType type) {
   const graph::Constant* weights = graph.constant(node.inputs[1]);
-  if (weights == nullptr || weights->dtype() != DType::kF32 || graph.type(node.inputs[0]).dtype != DType::kF32)
-    return std::nullopt;
+  if (weights == nullptr || weights->dtype() != type || graph.type(node.inputs[0]).dtype != type) return std::nullopt;
   const auto& shape = weights->shape();
   if (shape.size() != 4 || shape[2] != 3 || shape[3] != 3 || node.attributes.i_or("group", 1) != 1) return std::nullopt;
   if (shape[0] < kLeastChannels || shape[1] < kLeastChannels) return std::nullopt;
   const auto geometry = read_geometry(graph, node, {3, 3});
   if (!geometry.ok()) return std::nullopt;
-  if (m == 4 && !is_worth_large_tiles(*geometry, shape[0], shape[1])) return std::nullopt;
+  const auto is_worth = type == DType::kBF16 ? is_worth_units : is_worth_large_tiles;
+  if (m == 4 && !is_worth(*geometry, shape[0], shape[1])) return std::nullopt;
   const bool fits = std::all_of(geometry->axes.begin() + 1, geometry->axes.end(), [](const SpatialAxis& axis) {
     return axis.stride == 1 && axis.out.constant_or(kLeastExtent) >= kLeastExtent;
   });
@@ -113,7 +136,17 @@ struct Variant {
   int score = 0;
   int m = 0;              // a tile of m x m output pixels
   bool cuts_sums = true;  // of m = 4
+  bool by_units = false;  // of bfloat16
+
+  DType type() const { return by_units ? DType::kBF16 : DType::kF32; }
 };
+
+// Where two bfloat16 numbers are multiplied at a time, and so are two 16-bit integers.
+bool multiplies_words(const graph::ClaimTarget& target) {
+  const auto found = tir::find_target(target.name);
+  return found.ok() && found->bf16_dot_products && found->dot_products != tir::DotProducts::kNone &&
+         !found->element_products;
+}
 
 class WinogradPlugin final : public OpPlugin {
  public:
@@ -124,14 +157,16 @@ class WinogradPlugin final : public OpPlugin {
   graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget& target) const override {
     if (!variant_.cuts_sums && !target.fast_math) return std::nullopt;
     const Node& node = graph.node(anchor);
-    if (node.op != "Conv" || !keeps_winograd_tiles(target) || !suitable(graph, node, m_)) return std::nullopt;
+    if (variant_.by_units && !multiplies_words(target)) return std::nullopt;
+    if (node.op != "Conv" || !keeps_winograd_tiles(target) || !suitable(graph, node, m_, variant_.type()))
+      return std::nullopt;
     return claim_with_epilogue(graph, anchor, variant_.score);
   }
 
   Status setup(SetupContext& context) const override {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
-    const auto suited = suitable(graph, node, m_);
+    const auto suited = suitable(graph, node, m_, variant_.type());
     if (!suited) return internal_error("not a convolution for Winograd's algorithm");
     const SpatialGeometry& geometry = *suited;
     const graph::Constant& weights = *graph.constant(node.inputs[1]);
@@ -144,17 +179,31 @@ class WinogradPlugin final : public OpPlugin {
     const int64_t block_panels = block.all_panels ? panels : 1;
     dsl::TemplateParams params;
     set_tile_params(context.target(), tile, lanes, DType::kF32, &params);
-    params.set("X", DType::kF32)
+    params.set("X", variant_.type())
         .set("HEIGHTS", winograd_heights(m_, tile.rows))
         .set("IN_TAIL", in_channels % lanes != 0)
         .set("TAIL", out_channels % lanes != 0)
         .set("M", m_)
         .set("magnitude_types", pointer_types(m_ == 4 ? 1 : 0, DType::kF32))
-        .set("SUMS", m_ == 4 && variant_.cuts_sums ? channels_of_sum(in_channels) : int64_t{0})
+        .set("BY_UNITS", variant_.by_units)
+        .set("SUMS", sums_of(in_channels))
         .set("POINT_A", kWinogradPoints[0])
         .set("POINT_B", kWinogradPoints[1]);
-    const TensorRef packed =
-        context.add_constant(pack_winograd(graph.value(node.inputs[1]).constant, m_, panel_width, block.all_panels));
+    std::vector<KernelArgument> units, original;
+    TensorRef packed;
+    if (variant_.by_units) {
+      params.set("PANEL", DType::kI16)
+          .set("PREFETCH", static_cast<int64_t>(context.target().vector_bits >= 512 ? 16 : 0));
+      const FixedWeights fixed = pack_winograd_fixed(weights, panel_width, block.all_panels, kUnitsChannels);
+      packed = context.add_constant(fixed.transformed);
+      units.emplace_back(PointerArgument{context.add_constant(fixed.units)});
+      original.emplace_back(PointerArgument{context.add_constant(fixed.original)});
+    } else {
+      packed =
+          context.add_constant(pack_winograd(graph.value(node.inputs[1]).constant, m_, panel_width, block.all_panels));
+    }
+    params.set("unit_types", pointer_types(static_cast<int>(units.size()), DType::kF32))
+        .set("original_types", pointer_types(static_cast<int>(original.size()), DType::kBF16));
     AnchorArithmetic arithmetic;
     if (node.inputs.size() > 2) arithmetic.addend = node.inputs[2];
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], DType::kF32, arithmetic, &params));
@@ -163,8 +212,9 @@ class WinogradPlugin final : public OpPlugin {
 
     const SpatialAxis& height = geometry.axes[1];
     const SpatialAxis& width = geometry.axes[2];
-    // And which tiles are not finite.
-    const int64_t stage = m_ == 4 ? winograd_points(m_) * kStageVectors * lanes + block.tiles : 0;
+    // And which tiles are not finite, and by_units their units.
+    const int64_t units_of_tile = variant_.by_units ? ceil_of(in_channels, kUnitsChannels) : 0;
+    const int64_t stage = m_ == 4 ? winograd_points(m_) * kStageVectors * lanes + block.tiles * (1 + units_of_tile) : 0;
     const int64_t scratch = winograd_points(m_) * ((block.tiles * (in_channels + 2 * lanes) + lanes) +
                                                    (block_panels * block.tiles * panel_width + lanes)) +
                             stage;
@@ -180,12 +230,14 @@ class WinogradPlugin final : public OpPlugin {
     KernelArguments arguments;
     arguments.pointer("x", context.value(node.inputs[0]))
         .pointer("weights", packed)
+        .list("units", units)
+        .list("original", original)
         .pointer("out", context.value(epilogue.result))
         .pointer("scratch", workspace)
         .list("magnitudes", magnitudes)
         .list("extras", epilogue.extra_arguments)
         .scalar("scratch_size", scratch);
-    arguments.scalars({{"batch", geometry.batch}, {"channels", in_channels}, {"out_channels", out_channels}});
+    arguments.record("images", {{"batch", geometry.batch}, {"channels", in_channels}, {"out_channels", out_channels}});
     bind_winograd_sides(geometry, &arguments);
     bind_winograd_block(block, panels, m_, &arguments);
     arguments.scalar("ldc", graph.type(epilogue.result).shape.back());
@@ -194,12 +246,19 @@ class WinogradPlugin final : public OpPlugin {
   }
 
  private:
+  // Channels that are summed by themselves; 0: all.
+  int64_t sums_of(int64_t in_channels) const {
+    if (variant_.by_units) return kUnitsChannels;
+    return m_ == 4 && variant_.cuts_sums ? channels_of_sum(in_channels) : 0;
+  }
+
   const Variant variant_;
   const int m_;
 };
 
-// Rows of G: a row of three weights becomes one of m + 2.
-std::vector<std::array<double, 3>> weight_transform(int m) {
+}  // namespace
+
+std::vector<std::array<double, 3>> winograd_weight_transform(int m) {
   if (m == 2) return {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
   const double a = kWinogradPoints[0], b = kWinogradPoints[1];
   std::vector<std::array<double, 3>> rows = {{1 / (a * a * b * b), 0, 0}};
@@ -213,11 +272,13 @@ std::vector<std::array<double, 3>> weight_transform(int m) {
   return rows;
 }
 
+namespace {
+
 // Elements [first, last) x [0, m + 2) of G g Gt of one panel's kernels: a row of panel_width values per input channel,
 // rows of one element in order, elements `point_bytes` apart.
 void transform_panel(const graph::Constant& weights, int m, int64_t panel_width, int64_t panel, size_t first,
                      size_t last, std::byte* out, size_t point_bytes) {
-  const std::vector<std::array<double, 3>> transform = weight_transform(m);
+  const std::vector<std::array<double, 3>> transform = winograd_weight_transform(m);
   const int64_t out_channels = weights.shape()[0], in_channels = weights.shape()[1];
   const auto width = static_cast<size_t>(panel_width),
              present = static_cast<size_t>(std::min(panel_width, out_channels - panel * panel_width));
@@ -289,6 +350,9 @@ std::unique_ptr<OpPlugin> make_winograd_plugin() {
 }
 std::unique_ptr<OpPlugin> make_winograd_f4_plugin() {
   return std::make_unique<WinogradPlugin>(Variant{.name = "winograd_f4", .score = 26, .m = 4});
+}
+std::unique_ptr<OpPlugin> make_winograd_fixed_plugin() {
+  return std::make_unique<WinogradPlugin>(Variant{.name = "winograd_fixed", .score = 26, .m = 4, .by_units = true});
 }
 std::unique_ptr<OpPlugin> make_winograd_f4_fast_plugin() {
   return std::make_unique<WinogradPlugin>(Variant{.name = "winograd_f4_fast", .score = 27, .m = 4, .cuts_sums = false});

@@ -2,13 +2,14 @@
 multiplications for four output pixels instead of 36, or F(4x4, 3x3) with 36 for sixteen instead of 144. The transforms
 are in winograd_2x2.py and winograd_4x4.py.
 
-Parameters bound by kernels/plugins/winograd.cpp: X, ACC, VL, NV, HEIGHTS, USE_FMA, PREFETCH as in gemm.py (X and ACC
-are the same type), the epilogue's as in epilogue.py, TAIL and IN_TAIL: whether the output and the input channels may
-end within a vector; M: 2 or 4; POINT_A and POINT_B: interpolation points, of M = 4; SUMS: channels that are summed by
-themselves, 0 for all: the transforms of M = 4 make rounding of the sums several times as large, shorter ones lose less.
-Weights are transformed at compile time and packed [panel][(M + 2)^2][ic][NR], or with the first two axes exchanged
-(panel_chunks and point_chunks tell). magnitude_types: of M = 4 one pointer, to a vector for each LINES-th line of the
-input.
+Parameters bound by kernels/plugins/winograd.cpp: ACC, VL, NV, HEIGHTS, USE_FMA, PREFETCH as in gemm.py; X: the type of
+x; PANEL: that of transformed inputs and weights, all of them ACC unless BY_UNITS, which says that products are those of
+winograd_fixed.py (M = 4) and need the pointers unit_types and original_types; the epilogue's as in epilogue.py, TAIL
+and IN_TAIL: whether the output and the input channels may end within a vector; M: 2 or 4; POINT_A and POINT_B:
+interpolation points, of M = 4; SUMS: channels that are summed by themselves, 0 for all: the transforms of M = 4 make
+rounding of the sums several times as large, shorter ones lose less. Weights are transformed at compile time and packed
+[panel][(M + 2)^2][ic][NR], or with the first two axes exchanged (panel_chunks and point_chunks tell). magnitude_types:
+of M = 4 one pointer, to a vector for each LINES-th line of the input.
 
 A tile is an MxM patch of output pixels. Each TEC takes a range of tiles (or, of few tiles, of panels) in blocks of at
 most `blocking.tiles`: it transforms the block's input into its scratch memory [(M + 2)^2][tiles][ic], and for
@@ -21,10 +22,11 @@ pixels, a number by its rounding. Sub-lattices of dilations: winograd_tiles.py.
 """
 
 from aipu import script as S
-from gemm import LEFT_OVER, multiply_add, multiply_blocks, row_bases, row_value
+from gemm import LEFT_OVER, multiply_add, multiply_add_vectors, multiply_blocks, row_bases, row_value
 from sharing import balanced, own_share
 from winograd_2x2 import input_2x2, output_2x2, tail_2x2
 from winograd_4x4 import STAGE_SIZE, direct_4x4, input_4x4, output_4x4
+from winograd_fixed import LINE, direct_fixed, fixed_tile, input_fixed
 from winograd_tiles import Blocking, Side, own_tiles, patch_of, pixels_before, place_of, tile_of, tiles_along
 
 
@@ -99,10 +101,22 @@ LINES = 4
 # What is so many times the mean magnitude stands out: the rounding of M = 4 would make pixels that do not have it in
 # their windows wrong by more than 1e-4 of what others are.
 FAR = 2048
+# BY_UNITS what is so many times the root mean square: the smaller numbers of its patch have but 10 of 15 bits then.
+FAR_OF_UNITS = 32
+
+
+def added(sum, x):
+    """A sum of magnitudes, or BY_UNITS of squares, and another element's."""
+    magnitude = S.abs(S.cast(x, ACC))
+    if not BY_UNITS:
+        return sum + magnitude
+    # Squares of what is no usual number would be infinite.
+    usual = S.min(magnitude, S.cast(2.0**50, f"{ACC}x{VL}"))
+    return multiply_add_vectors(sum, usual, usual)
 
 
 def measure_lines(x, magnitudes, batch, image_height, image_width, channels):
-    """Sums of magnitudes of every LINES-th line, a vector each, by all TECs."""
+    """Sums of magnitudes of every LINES-th line, a vector each, by all TECs; BY_UNITS of squares."""
     lines = S.ceildiv(image_height, LINES)
     length = image_width * channels
     first, last = own_share(batch * lines)
@@ -114,60 +128,76 @@ def measure_lines(x, magnitudes, batch, image_height, image_width, channels):
         whole = length // (4 * VL) * (4 * VL)
         for e in range(0, whole, 4 * VL):
             for i in S.unroll(4):
-                sums[i] = sums[i] + S.abs(S.vload(at + (e + i * VL), lanes=VL))
+                sums[i] = added(sums[i], S.vload(at + (e + i * VL), lanes=VL))
         for e in range(whole, length, VL):
-            sums[0] = sums[0] + S.abs(S.vload(at + e, mask=S.tail_mask(S.min(length - e, VL), VL), lanes=VL))
+            sums[0] = added(sums[0], S.vload(at + e, mask=S.tail_mask(S.min(length - e, VL), VL), lanes=VL))
         S.vstore((sums[0] + sums[1]) + (sums[2] + sums[3]), magnitudes + k * VL)
     S.barrier()
 
 
 def bound_of(magnitudes, image, image_height, image_width, channels):
     """What five sums per channel of a patch of this image reach where something stands out, added up by lane: FAR times
-    the mean, and what is usual."""
+    the mean, and what is usual. BY_UNITS what a number is beyond that stands out."""
     lines = S.ceildiv(image_height, LINES)
     total = S.cast(0, f"{ACC}x{VL}")
     for k in range(lines):
         total = total + S.vload(magnitudes + (image * lines + k) * VL, lanes=VL)
     mean = S.vrpadd(total)[0] / S.fp32(S.max(lines * image_width * channels, 1))
-    bound = mean * S.fp32(FAR + 80 * S.ceildiv(channels, VL))
+    bound = S.sqrt(mean) * S.fp32(FAR_OF_UNITS) if BY_UNITS else mean * S.fp32(FAR + 80 * S.ceildiv(channels, VL))
     # Of nothing, and of what has no mean, only what is not finite stands out.
     return bound if bound > S.fp32(0) and bound < S.fp32(1e38) else S.fp32(1e38)
+
+
+@S.record
+class Images:
+    """`batch` of them, of `channels`, and with `out_channels` in the result."""
+
+    batch: S.i32
+    channels: S.i32
+    out_channels: S.i32
 
 
 @S.prim_func
 def winograd(
     x: S.ptr(X, "global"),
-    weights: S.ptr(ACC, "global"),
+    weights: S.ptr(PANEL, "global"),
+    units: unit_types,
+    original: original_types,
     out: S.ptr(OUT, "global"),
     scratch: S.ptr(ACC, "global"),
     magnitudes: magnitude_types,
     extras: extra_types,
-    batch: S.i32,
-    channels: S.i32,
-    out_channels: S.i32,
+    images: Images,
     height: Side,
     width: Side,
     blocking: Blocking,
     scratch_size: S.i32,
     ldc: S.i32,
 ):
+    channels, out_channels = images.channels, images.out_channels
     tiles_h, tiles_w = tiles_along(height), tiles_along(width)
-    work = own_tiles(batch * (height.dilation * width.dilation) * tiles_h * tiles_w, out_channels, blocking.tiles)
+    work = own_tiles(
+        images.batch * (height.dilation * width.dilation) * tiles_h * tiles_w, out_channels, blocking.tiles
+    )
     size = work.block
     tid = S.get_local_id()
     lda = S.ceildiv(channels, VL) * VL + VL
     v_plane = S.i64(size * lda + VL)
     m_panel = size * (NV * VL)
     m_plane = S.i64(blocking.panels * m_panel + VL)
-    v = scratch + S.i64(tid) * scratch_size
-    m = v + (M + 2) * (M + 2) * v_plane
-    stage = m + (M + 2) * (M + 2) * m_plane
-    # Of M = 4: which tiles have something that stands out, behind the stage of input_4x4().
+    m = scratch + S.i64(tid) * scratch_size
+    v = (m + (M + 2) * (M + 2) * m_plane).as_ptr(PANEL)
+    stage = (v + (M + 2) * (M + 2) * v_plane).as_ptr(ACC)
+    # Of M = 4: which tiles have something that stands out, behind the stage of input_4x4(). BY_UNITS then their units.
     stands_out = stage + (STAGE_SIZE if M == 4 else 0)
+    chunks = S.ceildiv(channels, SUMS) if BY_UNITS else 0
+    tile_units = stands_out + size
+    # Of weights: what a column has for each step of the depth.
+    depth = S.ceildiv(channels, 2) * 2 if BY_UNITS else channels
     bounded = S.i32(-1)  # the image of whose tiles `bound` is
     bound = S.fp32(0)
     if M == 4:
-        measure_lines(x, magnitudes[0], batch, height.image, width.image, channels)
+        measure_lines(x, magnitudes[0], images.batch, height.image, width.image, channels)
     for begin in range(work.tile_first, work.tile_last, size):
         count = S.min(size, work.tile_last - begin)
         for t in range(count):
@@ -185,7 +215,11 @@ def winograd(
                 if place.image != bounded:
                     bounded = place.image
                     bound = bound_of(magnitudes[0], place.image, height.image, width.image, channels)
-                input_4x4(image, patch, channels, stage, own, v_plane, bound, stands_out + t)
+                if BY_UNITS:
+                    own_units = tile_units + t * chunks
+                    input_fixed(image, patch, channels, stage, own, v_plane, own_units, bound, stands_out + t)
+                else:
+                    input_4x4(image, patch, channels, stage, own, v_plane, bound, stands_out + t)
         cuts = S.ceildiv(count, HEIGHTS[0])
         # Each cut fetches a part of the next weights: the first one would wait for all of them.
         ahead_step = S.i64(S.ceildiv(NV * VL, cuts))
@@ -194,27 +228,42 @@ def winograd(
             for xi in range((M + 2) * (M + 2)):
                 a = v + S.i64(xi) * v_plane
                 for p in range(group_panels):
-                    b = weights + S.i64((group + p) * blocking.panel_chunks + xi * blocking.point_chunks) * (
-                        channels * (NV * VL)
-                    )
+                    piece = S.i64((group + p) * blocking.panel_chunks + xi * blocking.point_chunks)
+                    b = weights + piece * (depth * (NV * VL))
                     product = m + (S.i64(xi) * m_plane + p * m_panel)
-                    ahead = b + channels * (NV * VL)
+                    ahead = b + depth * (NV * VL)
                     for cut in range(cuts):
                         row, end = balanced(count, cuts, cut)
                         for h in S.unroll(len(HEIGHTS)):
                             while row + HEIGHTS[h] <= end:
-                                product_tile(
-                                    HEIGHTS[h],
-                                    a + row * lda,
-                                    lda,
-                                    b,
-                                    channels,
-                                    product + row * (NV * VL),
-                                    ahead,
-                                    ahead_step,
-                                )
+                                if BY_UNITS:
+                                    fixed_tile(
+                                        HEIGHTS[h],
+                                        a + row * lda,
+                                        lda,
+                                        b,
+                                        channels,
+                                        tile_units + row * chunks,
+                                        units[0] + piece * (NV * VL),
+                                        product + row * (NV * VL),
+                                        ahead,
+                                    )
+                                else:
+                                    product_tile(
+                                        HEIGHTS[h],
+                                        a + row * lda,
+                                        lda,
+                                        b,
+                                        channels,
+                                        product + row * (NV * VL),
+                                        ahead,
+                                        ahead_step,
+                                    )
                                 row = row + HEIGHTS[h]
-                        ahead = ahead + S.i64(channels) * ahead_step
+                        if not BY_UNITS:
+                            ahead = ahead + S.i64(channels) * ahead_step
+                        elif cut == 0:
+                            ahead = ahead + depth // 2 * LINE
             for p in range(group_panels):
                 n = (group + p) * (NV * VL)
                 for t in range(count):
@@ -239,6 +288,18 @@ def winograd(
                             )
                         elif stands_out[t] == 0:
                             output_4x4(products, m_plane, extras, out, tile, n, left)
+                        elif BY_UNITS:
+                            direct_fixed(
+                                x + pixels_before(place, height, width) * channels,
+                                patch_of(place, height, width, channels),
+                                channels,
+                                original[0] + S.i64(group + p) * (channels * (9 * NV * VL)),
+                                extras,
+                                out,
+                                tile,
+                                n,
+                                left,
+                            )
                         else:
                             direct_4x4(
                                 x + pixels_before(place, height, width) * channels,

@@ -57,6 +57,20 @@ def pair_of(g, d0, d1, d2, d3, d4, d5):
     return [scaled_add(even, point, odd), scaled_add(even, -point, odd)]
 
 
+def pair_of_column(g, at, line, s, t):
+    """t[s], t[6 + s] = pair g of Bt d for column s, whose rows are `line` apart."""
+    d1 = S.vload(at + line, lanes=VL)
+    d2 = S.vload(at + S.i64(2) * line, lanes=VL)
+    d3 = S.vload(at + S.i64(3) * line, lanes=VL)
+    d4 = S.vload(at + S.i64(4) * line, lanes=VL)
+    if g == 0:
+        both = pair_of(0, S.vload(at, lanes=VL), d1, d2, d3, d4, S.vload(at + S.i64(5) * line, lanes=VL))
+    else:
+        both = pair_of(g, d1, d1, d2, d3, d4, d4)
+    t[s] = both[0]
+    t[6 + s] = both[1]
+
+
 @S.prim_func(is_inline=False)
 def patch_4x4(
     d: S.ptr(ACC, "global"),
@@ -81,21 +95,10 @@ def patch_4x4(
         for g in S.unroll(3):
             for s in S.unroll(6):
                 at = d + (S.i64(s) * pixel + c)
-                d1 = S.vload(at + line, lanes=VL)
-                d2 = S.vload(at + S.i64(2) * line, lanes=VL)
-                d3 = S.vload(at + S.i64(3) * line, lanes=VL)
-                d4 = S.vload(at + S.i64(4) * line, lanes=VL)
-                if g == 0:
-                    if PREFETCH > 0 and s >= 2:
-                        for r in S.unroll(6):
-                            S.prefetch(at + (next_patch + S.i64(r) * line))
-                    ends = pair_of(0, S.vload(at, lanes=VL), d1, d2, d3, d4, S.vload(at + S.i64(5) * line, lanes=VL))
-                    t[s] = ends[0]
-                    t[6 + s] = ends[1]
-                else:
-                    both = pair_of(g, d1, d1, d2, d3, d4, d4)
-                    t[s] = both[0]
-                    t[6 + s] = both[1]
+                if PREFETCH > 0 and g == 0 and s >= 2:
+                    for r in S.unroll(6):
+                        S.prefetch(at + (next_patch + S.i64(r) * line))
+                pair_of_column(g, at, line, s, t)
             for k in S.unroll(2):
                 row = v + (S.i64(6 * (5 * k if g == 0 else 2 * g - 1 + k)) * plane + c)
                 for h in S.unroll(3):
@@ -260,6 +263,19 @@ def taps_of(u0, u1, u2, u5):
     return [scaled(square * POINT_B * POINT_B, u0), scaled(POINT_A * (square - POINT_B * POINT_B), u1 - u2), u5]
 
 
+def add_windows(origin, patch, taps, pixels):
+    """Adds one channel's part to the direct sums of a tile: taps are [9][VL], pixels [16][VL]."""
+    for r in range(6):
+        for s in range(6):
+            if has_pixel(patch, r, s):
+                value = S.vbcast(S.cast(origin[S.i64(r) * patch.line + S.i64(s) * patch.pitch], ACC), lanes=VL)
+                for i in range(S.max(r - 2, 0), S.min(r, 3) + 1):
+                    for j in range(S.max(s - 2, 0), S.min(s, 3) + 1):
+                        sum = pixels.addr_of((4 * i + j) * VL)
+                        tap = S.vload(taps.addr_of((3 * (r - i) + s - j) * VL), lanes=VL)
+                        S.vstore(multiply_add_vectors(S.vload(sum, lanes=VL), value, tap), sum)
+
+
 @S.prim_func(is_inline=False)
 def direct_vector(
     x: S.ptr(X, "global"),
@@ -304,15 +320,7 @@ def direct_vector(
             )
             for k in S.unroll(3):
                 S.vstore(row_taps[k], taps.addr_of((3 * r + k) * VL))
-        for r in range(6):
-            for s in range(6):
-                if has_pixel(patch, r, s):
-                    value = S.vbcast(S.cast(origin[S.i64(r) * patch.line + S.i64(s) * patch.pitch + c], ACC), lanes=VL)
-                    for i in range(S.max(r - 2, 0), S.min(r, 3) + 1):
-                        for j in range(S.max(s - 2, 0), S.min(s, 3) + 1):
-                            sum = pixels.addr_of((4 * i + j) * VL)
-                            tap = S.vload(taps.addr_of((3 * (r - i) + s - j) * VL), lanes=VL)
-                            S.vstore(multiply_add_vectors(S.vload(sum, lanes=VL), value, tap), sum)
+        add_windows(origin + c, patch, taps, pixels)
     finish_part(pixels, extras, out, tile.row_offset, tile.line, tile.pitch, tile.rows, tile.columns, n, out_channels)
 
 

@@ -92,7 +92,9 @@ const Reader kX86 = {
       return starts_with(i.mnemonic, "vfmadd") || i.mnemonic == "mulps" || i.mnemonic == "vmulps";
     },
     // Not the scaling of the sums, which is in the store.
-    [](const Instruction& i) { return starts_with(i.mnemonic, "vpdpbusd") || i.mnemonic == "vpmaddwd"; },
+    [](const Instruction& i) {
+      return starts_with(i.mnemonic, "vpdpbusd") || i.mnemonic == "vpdpwssd" || i.mnemonic == "vpmaddwd";
+    },
     [](const Instruction& i, bool has_frame_pointer) {
       return i.operands.find("(%rsp") != std::string::npos ||
              (has_frame_pointer && i.operands.find("(%rbp") != std::string::npos);
@@ -456,28 +458,40 @@ TEST_P(Disassembly, InnerLoopsOfWinogradStayInRegisters) {
     expect_registers(winograd_model(), GetParam(), 2, {.part_of_name = "product_tile", .fast_math = fast_math});
 }
 
+TEST_F(Disassembled, InnerLoopsOfWinogradOfBfloatsStayInRegisters) {
+  expect_registers(winograd_model(), "host-avx512-bf16", 2,
+                   {.part_of_name = "fixed_tile", .precision = "bf16", .product = kX86.multiplies_integers});
+}
+
 // The transform of a 6x6 patch works on a third of it at a time: with 32 registers no vector goes to the stack and back
 // (addresses may).
 TEST_F(Disassembled, PatchesOfWinogradStayInRegisters) {
-  gbuilder::BuildOptions build;
-  build.model = winograd_model();
-  build.target = "host-avx512";
-  build.fast_math = true;
-  build.output = build.model + ".aipu.bin";
-  ASSERT_TRUE(gbuilder::build_model(build).ok());
-  size_t transforms = 0;
-  for (const Function& f : disassemble(extract_module(build.output), build.target)) {
-    if (f.name.find("patch_4x4") == std::string::npos) continue;
-    ++transforms;
-    size_t vectors = 0;
-    for (const Instruction& i : f.code) {
-      vectors += i.operands.find("%zmm") != std::string::npos ? 1 : 0;
-      EXPECT_FALSE(kX86.touches_stack(i, true) && i.operands.find("%zmm") != std::string::npos)
-          << f.name << ": " << i.mnemonic << i.operands;
+  struct Transform {
+    const char *part_of_name, *target, *precision;
+  };
+  for (const Transform& t :
+       {Transform{"patch_4x4", "host-avx512", ""}, Transform{"patch_fixed", "host-avx512-bf16", "bf16"}}) {
+    gbuilder::BuildOptions build;
+    build.model = winograd_model();
+    build.target = t.target;
+    build.precision = t.precision;
+    build.fast_math = true;
+    build.output = build.model + ".aipu.bin";
+    ASSERT_TRUE(gbuilder::build_model(build).ok());
+    size_t transforms = 0;
+    for (const Function& f : disassemble(extract_module(build.output), build.target)) {
+      if (f.name.find(t.part_of_name) == std::string::npos) continue;
+      ++transforms;
+      size_t vectors = 0;
+      for (const Instruction& i : f.code) {
+        vectors += i.operands.find("%zmm") != std::string::npos ? 1 : 0;
+        EXPECT_FALSE(kX86.touches_stack(i, true) && i.operands.find("%zmm") != std::string::npos)
+            << f.name << ": " << i.mnemonic << i.operands;
+      }
+      EXPECT_GT(vectors, 150u) << f.name;
     }
-    EXPECT_GT(vectors, 150u) << f.name;
+    EXPECT_GE(transforms, 1u) << t.part_of_name;
   }
-  EXPECT_GE(transforms, 1u);
 }
 
 // Integer convolutions: padded and not, a residual, a dense layer.

@@ -20,12 +20,13 @@
 
 namespace aipu::test {
 
-std::string groups_of(const std::string& onnx_path, const std::string& target) {
+std::string groups_of(const std::string& onnx_path, const std::string& target, const std::string& precision) {
   gbuilder::BuildOptions build;
   build.model = onnx_path;
   build.output = onnx_path + ".groups.aipu.bin";
   build.dump_ir = onnx_path + ".dump";
   build.target = target;
+  build.precision = precision;
   EXPECT_TRUE(gbuilder::build_model(build).ok());
   std::ifstream groups(build.dump_ir + "/groups.txt");
   std::stringstream text;
@@ -179,6 +180,14 @@ Tensor random_tensor(std::mt19937& random, std::vector<int64_t> shape, float low
   tensor.data.resize(count);
   for (float& element : tensor.data) element = uniform(random);
   return tensor;
+}
+
+bool cpu_has_bf16() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return false;
+#endif
 }
 
 std::vector<std::string> runnable_targets() {

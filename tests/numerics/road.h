@@ -40,6 +40,9 @@ Tensor random_tensor(std::mt19937& random, std::vector<int64_t> shape, float low
 // Targets whose kernels this machine can run: always the baseline and X2_1204, others where the CPU has them.
 std::vector<std::string> runnable_targets();
 
+// Whether the CPU runs code for host-avx512-bf16, whether or not that is what `host` takes.
+bool cpu_has_bf16();
+
 // Runs the saved model on runnable_targets(), and with `interpret` also in the interpreter, which must give what the
 // compiled code does to the bit. Tolerances are those of expect_close().
 void expect_on_targets(const std::string& onnx_path, const std::map<std::string, Tensor>& inputs,
@@ -60,7 +63,7 @@ void expect_close(const Tensor& actual, const Tensor& expected, double rtol, dou
 
 // The groups of the saved model as it is converted for a target, as --dump-ir lists them: a line for each, with the
 // plugin that claimed it and the ops in it.
-std::string groups_of(const std::string& onnx_path, const std::string& target);
+std::string groups_of(const std::string& onnx_path, const std::string& target, const std::string& precision = "");
 
 std::string temporary_path(const std::string& name);
 

@@ -1,0 +1,281 @@
+// 3x3 convolutions of bfloat16 numbers by Winograd's F(4x4) with products of 16-bit integers, against sums in double
+// precision of the same numbers: with the instructions where the CPU has them, and in the interpreter.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "runtime/base/half.h"
+#include "tests/numerics/road.h"
+
+namespace aipu::test {
+namespace {
+
+using models::OnnxBuilder;
+
+constexpr const char* kTarget = "host-avx512-bf16";
+
+struct Layer {
+  int64_t batch, in, out, height, width, pad_begin, pad_end, dilation = 1;
+  bool residual = false;
+};
+
+std::ostream& operator<<(std::ostream& out, const Layer& l) {
+  return out << l.in << " -> " << l.out << ", " << l.batch << " of " << l.height << " x " << l.width << ", padding "
+             << l.pad_begin << " and " << l.pad_end << ", dilation " << l.dilation;
+}
+
+struct Case {
+  std::string path;
+  std::map<std::string, Tensor> inputs;
+  std::vector<double> expected;  // of the operands rounded to bfloat16
+  double rms = 0;
+};
+
+void round_to_bfloat(Tensor* tensor) {
+  for (float& v : tensor->data) v = f32_from_bf16(bf16_from_f32(v));
+}
+
+using Change = std::function<void(Tensor* image, Tensor* weights)>;
+
+Case make_case(const Layer& l, const Change& change = {}) {
+  std::mt19937 random(7);
+  Tensor weights = random_tensor(random, {l.out, l.in, 3, 3}),
+         image = random_tensor(random, {l.batch, l.in, l.height, l.width});
+  Tensor bias = random_tensor(random, {l.out});
+  round_to_bfloat(&bias);
+  if (change) change(&image, &weights);
+  round_to_bfloat(&weights);
+  round_to_bfloat(&image);
+  const int64_t less = l.pad_begin + l.pad_end - 2 * l.dilation, out_h = l.height + less, out_w = l.width + less;
+  // Extents that are symbolic may become large ones; with dilation they have to be known.
+  const bool known = l.dilation > 1;
+  OnnxBuilder b("winograd_fixed", 1);
+  const std::string x = b.input(
+      "x", DType::kF32, known ? models::Extents{"N", l.in, l.height, l.width} : models::Extents{"N", l.in, "H", "W"});
+  std::string y = b.op("Conv",
+                       {x, b.initializer(models::TensorData::f32(weights.shape, weights.data)),
+                        b.initializer(models::TensorData::f32({l.out}, bias.data))},
+                       {{"pads", std::vector<int64_t>{l.pad_begin, l.pad_begin, l.pad_end, l.pad_end}},
+                        {"dilations", std::vector<int64_t>{l.dilation, l.dilation}}});
+  Case result;
+  result.inputs["x"] = image;
+  Tensor residual;
+  if (l.residual) {
+    residual = random_tensor(random, {l.batch, l.out, out_h, out_w});
+    round_to_bfloat(&residual);
+    result.inputs["r"] = residual;
+    y = b.op("Add",
+             {y, b.input("r", DType::kF32,
+                         known ? models::Extents{"N", l.out, out_h, out_w} : models::Extents{"N", l.out, "OH", "OW"})});
+  }
+  b.output(y, "y", DType::kF32, {"", "", "", ""});
+  result.path = temporary_path("winograd_fixed.onnx");
+  EXPECT_TRUE(b.save(result.path).ok());
+  double squares = 0;
+  for (int64_t n = 0; n < l.batch; ++n) {
+    for (int64_t oc = 0; oc < l.out; ++oc) {
+      for (int64_t oh = 0; oh < out_h; ++oh) {
+        for (int64_t ow = 0; ow < out_w; ++ow) {
+          double sum = bias.data[static_cast<size_t>(oc)];
+          for (int64_t ic = 0; ic < l.in; ++ic) {
+            for (int64_t k = 0; k < 9; ++k) {
+              const int64_t h = oh + k / 3 * l.dilation - l.pad_begin, v = ow + k % 3 * l.dilation - l.pad_begin;
+              if (h < 0 || h >= l.height || v < 0 || v >= l.width) continue;
+              sum +=
+                  static_cast<double>(image.data[static_cast<size_t>(((n * l.in + ic) * l.height + h) * l.width + v)]) *
+                  static_cast<double>(weights.data[static_cast<size_t>((oc * l.in + ic) * 9 + k)]);
+            }
+          }
+          if (l.residual) sum += static_cast<double>(residual.data[result.expected.size()]);
+          result.expected.push_back(sum);
+          if (std::isfinite(sum)) squares += sum * sum;
+        }
+      }
+    }
+  }
+  result.rms = std::sqrt(squares / static_cast<double>(result.expected.size()));
+  return result;
+}
+
+bool is_claimed(const std::string& path) {
+  return groups_of(path, kTarget, "bf16").find("by winograd_fixed:") != std::string::npos;
+}
+
+std::vector<uint32_t> bits_of(const std::vector<float>& values) {
+  std::vector<uint32_t> bits;
+  for (const float v : values) bits.push_back(std::isnan(v) ? 0x7fc00000 : std::bit_cast<uint32_t>(v));
+  return bits;
+}
+
+// In the interpreter and, where the CPU has the instructions, with one to three threads, all to the bit the same.
+std::vector<float> run_all(const Case& c) {
+  EXPECT_TRUE(is_claimed(c.path));
+  const auto interpreted = run_road(c.path, c.inputs, {.target = kTarget, .backend = "interp", .precision = "bf16"});
+  EXPECT_TRUE(interpreted.ok()) << interpreted.status().message();
+  if (!interpreted.ok()) return {};
+  std::vector<float> result = interpreted->at("y").data;
+  EXPECT_EQ(result.size(), c.expected.size());
+  if (!cpu_has_bf16()) return result;
+  for (const int threads : {1, 2, 3}) {
+    const auto native = run_road(c.path, c.inputs, {.target = kTarget, .threads = threads, .precision = "bf16"});
+    EXPECT_TRUE(native.ok()) << native.status().message();
+    if (!native.ok()) return {};
+    EXPECT_EQ(bits_of(native->at("y").data), bits_of(result)) << threads << " threads";
+  }
+  return result;
+}
+
+struct Errors {
+  double largest = 0, rms = 0;
+  size_t misplaced = 0;  // infinities and NaN that are elsewhere
+};
+
+Errors errors_of(const std::vector<float>& actual, const Case& c) {
+  Errors errors;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const double expected = c.expected[i], y = actual[i];
+    if (std::isfinite(expected)) {
+      const double error = std::abs(y - expected);
+      errors.largest = std::isnan(error) ? std::numeric_limits<double>::infinity() : std::max(errors.largest, error);
+      errors.rms += error * error;
+    } else if (std::isnan(expected) ? !std::isnan(y) : y != expected) {
+      ++errors.misplaced;
+    }
+  }
+  errors.rms = std::sqrt(errors.rms / static_cast<double>(actual.size()));
+  return errors;
+}
+
+// Beside the root mean square of the outputs. Rounding operands to bfloat16, which all products of --precision bf16 do,
+// makes 2.3e-3 of it, and 1e-2 at most.
+TEST(WinogradFixed, LosesLessThanRoundingOperandsDoes) {
+  for (const Layer& l : {
+           Layer{1, 64, 64, 16, 16, 1, 1},           // whole tiles
+           Layer{2, 32, 70, 7, 7, 1, 1},             // half a tile at the end
+           Layer{1, 48, 33, 9, 30, 0, 0},            // no padding
+           Layer{3, 38, 32, 6, 5, 1, 0},             // channels that end within a vector
+           Layer{1, 32, 40, 5, 41, 2, 2},            // more padding
+           Layer{2, 70, 37, 3, 2, 1, 1},             // smaller than a tile; a few channels behind the first 64
+           Layer{1, 34, 35, 1, 1, 1, 1},             // one pixel
+           Layer{1, 32, 32, 45, 47, 1, 1},           // several blocks for each of three threads
+           Layer{1, 256, 160, 9, 10, 1, 1},          // deep: all panels of a block at once
+           Layer{1, 64, 48, 18, 17, 1, 1, 1, true},  // a residual
+           Layer{1, 40, 40, 26, 23, 2, 2, 2},        // sub-lattices
+       }) {
+    SCOPED_TRACE(testing::PrintToString(l));
+    const Case c = make_case(l);
+    const Errors errors = errors_of(run_all(c), c);
+    EXPECT_LT(errors.rms, 1.6e-3 * c.rms);
+    EXPECT_LT(errors.largest, 1e-2 * c.rms);
+    // What it costs beside direct sums of the same numbers, which are exact but for float32.
+    EXPECT_GT(errors.rms, 1e-5 * c.rms) << "computed directly";
+  }
+}
+
+// The greatest elements of transformed patches, in all channels, and weights that all have the same sign: sums come near
+// what fits 32 bits.
+TEST(WinogradFixed, TheGreatestSumsFit) {
+  constexpr std::array<float, 6> kSigns = {1, -1, -1, 1, 1, 1};  // of a row of Bt
+  for (const float sign : {1.0f, -1.0f}) {
+    const Layer l{1, 128, 64, 16, 16, 1, 1};
+    const Case c = make_case(l, [&](Tensor* image, Tensor* weights) {
+      for (size_t at = 0; at < image->data.size(); ++at) {
+        // Of the patch of the tile behind the first line and column of tiles.
+        const size_t h = at / 16 % 16, w = at % 16;
+        image->data[at] = h >= 3 && h < 9 && w >= 3 && w < 9 ? 3 * kSigns[h - 3] * kSigns[w - 3] : 0;
+      }
+      for (size_t at = 0; at < weights->data.size(); ++at) weights->data[at] = sign * static_cast<float>(1 + at % 9);
+    });
+    const Errors errors = errors_of(run_all(c), c);
+    EXPECT_LT(errors.largest, 1e-2 * c.rms);
+  }
+}
+
+// Infinities and NaN reach the pixels that have them in their windows, not all of a tile.
+TEST(WinogradFixed, WhatIsNotFiniteStaysInItsWindows) {
+  constexpr float kInf = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
+  for (const Layer& l :
+       {Layer{1, 38, 40, 25, 29, 1, 1}, Layer{2, 32, 70, 17, 16, 0, 0}, Layer{1, 130, 36, 12, 14, 1, 1}}) {
+    SCOPED_TRACE(testing::PrintToString(l));
+    const Case c = make_case(l, [&](Tensor* image, Tensor*) {
+      int64_t number = 0;
+      for (int64_t h = 0; h < l.height; h += 7) {
+        for (int64_t w = h % 3; w < l.width; w += 7, ++number) {
+          const int64_t channel = std::array{int64_t{0}, l.in - 1, l.in / 2}[static_cast<size_t>(number % 3)];
+          image->data[static_cast<size_t>((channel * l.height + h) * l.width + w)] =
+              std::array{kNaN, kInf, -kInf}[static_cast<size_t>(number % 3)];
+        }
+      }
+    });
+    const Errors errors = errors_of(run_all(c), c);
+    EXPECT_EQ(errors.misplaced, 0u);
+    EXPECT_LT(errors.largest, 1e-2 * c.rms);
+  }
+}
+
+// Pixels that do not have a number far greater than the others in their windows are what they would be without it; what
+// does not stand out by 32 times may cost them some of their bits.
+TEST(WinogradFixed, WhatStandsOutStaysInItsWindows) {
+  struct Bound {
+    float value;
+    double largest;
+  };
+  for (const Layer& l : {Layer{1, 64, 64, 32, 32, 1, 1}, Layer{2, 34, 40, 29, 27, 1, 1}}) {
+    const Case without = make_case(l);
+    for (const Bound& bound : {Bound{15, 1e-1}, Bound{1e3, 1e-2}, Bound{-1e5, 1e-2}, Bound{1e30, 1e-2}}) {
+      SCOPED_TRACE(testing::PrintToString(l) + ", " + std::to_string(bound.value));
+      const Case with = make_case(l, [&](Tensor* image, Tensor*) {
+        for (const int64_t pixel : {5 * l.width + 6, 16 * l.width + 16, (l.height - 1) * l.width + 3})
+          image->data[static_cast<size_t>(pixel % l.in * l.height * l.width + pixel)] = bound.value;
+      });
+      const std::vector<float> y = run_all(with);
+      ASSERT_EQ(y.size(), with.expected.size());
+      size_t compared = 0;
+      double largest = 0;
+      for (size_t i = 0; i < y.size(); ++i) {
+        if (with.expected[i] != without.expected[i]) continue;
+        ++compared;
+        largest = std::max(largest, std::abs(static_cast<double>(y[i]) - with.expected[i]));
+      }
+      EXPECT_GT(compared, y.size() / 2);
+      EXPECT_LT(largest, bound.largest * without.rms);
+    }
+  }
+}
+
+// A patch of zeros, and one of numbers next to the least that there are, whose reciprocals are infinite.
+TEST(WinogradFixed, NothingAndAlmostNothing) {
+  const Layer l{1, 32, 32, 20, 20, 1, 1};
+  for (const float value : {0.0f, 1e-38f, 1e-40f, -0x1p-126f}) {
+    const Case c =
+        make_case(l, [&](Tensor* image, Tensor*) { std::fill(image->data.begin(), image->data.end(), value); });
+    EXPECT_LT(errors_of(run_all(c), c).largest, 1e-30);
+  }
+}
+
+// From 16 tiles and 32 channels on; and only of bfloat16, where the CPU multiplies two of them at a time.
+TEST(WinogradFixed, ClaimsByImages) {
+  struct Choice {
+    int64_t channels, extent;
+    bool claims;
+  };
+  for (const Choice& k : {Choice{64, 28, true}, Choice{512, 14, true}, Choice{512, 7, false}, Choice{16, 56, false}}) {
+    SCOPED_TRACE(std::to_string(k.channels) + " channels of " + std::to_string(k.extent));
+    OnnxBuilder b("choice", 1);
+    const std::string x = b.input("x", DType::kF32, {int64_t{1}, k.channels, k.extent, k.extent});
+    b.output(b.conv(x, k.channels, k.channels, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}}), "y", DType::kF32,
+             {"", "", "", ""});
+    const std::string path = temporary_path("choice.onnx");
+    ASSERT_TRUE(b.save(path).ok());
+    EXPECT_EQ(is_claimed(path), k.claims);
+    EXPECT_EQ(groups_of(path, kTarget).find("winograd_fixed"), std::string::npos);
+    EXPECT_EQ(groups_of(path, "host-avx512", "bf16").find("winograd_fixed"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace aipu::test
