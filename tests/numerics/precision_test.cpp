@@ -16,15 +16,6 @@ namespace {
 
 using models::OnnxBuilder;
 
-// Whether or not it is what `host` takes.
-bool cpu_has_bf16() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512bf16") != 0;
-#else
-  return false;
-#endif
-}
-
 std::vector<std::string> targets() {
   std::vector<std::string> all = runnable_targets();
   if (cpu_has_bf16()) all.emplace_back("host-avx512-bf16");

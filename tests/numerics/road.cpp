@@ -128,6 +128,7 @@ Result<std::map<std::string, Tensor>> run_road(const std::string& onnx_path,
   build.disabled_plugins = options.disabled_plugins;
   build.disabled_passes = options.disabled_passes;
   build.precision = options.precision;
+  build.precision_file = options.precision_file;
   build.jobs = 1;
   AIPU_RETURN_IF_ERROR(gbuilder::build_model(build).status());
   runtime::LoadOptions load;
@@ -179,6 +180,14 @@ Tensor random_tensor(std::mt19937& random, std::vector<int64_t> shape, float low
   tensor.data.resize(count);
   for (float& element : tensor.data) element = uniform(random);
   return tensor;
+}
+
+bool cpu_has_bf16() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return false;
+#endif
 }
 
 std::vector<std::string> runnable_targets() {

@@ -20,6 +20,7 @@ struct RoadOptions {
   int threads = 2;
   bool fast_math = false;
   std::string precision = {};                      // as --precision has it
+  std::string precision_file = {};                 // as --precision-file has it
   std::vector<std::string> disabled_plugins = {};  // as --disable-plugin has them
   std::vector<std::string> disabled_passes = {};   // as --disable-pass has them
   int64_t* cycles = nullptr;  // where to put what the run takes in virtual time, if it is asked for
@@ -39,6 +40,9 @@ Tensor random_tensor(std::mt19937& random, std::vector<int64_t> shape, float low
 
 // Targets whose kernels this machine can run: always the baseline and X2_1204, others where the CPU has them.
 std::vector<std::string> runnable_targets();
+
+// Whether this machine can run host-avx512-bf16, be it what `host` takes or not.
+bool cpu_has_bf16();
 
 // Runs the saved model on runnable_targets(), and with `interpret` also in the interpreter, which must give what the
 // compiled code does to the bit. Tolerances are those of expect_close().
