@@ -1,4 +1,6 @@
 // Products of matrices: MatMul, MatMulInteger, QLinearMatMul, Gemm; Det.
+#include "graph/ops/matmul.h"
+
 #include "graph/ops/op_list.h"
 #include "runtime/base/stored_type.h"
 
@@ -70,6 +72,7 @@ OpDef matmul_op() {
   def.name = "MatMul";
   def.inputs = {operand("A", kNumeric), operand("B", kNumeric)};
   def.outputs = {operand("Y", kNumeric)};
+  def.attributes = {attr::own_optional(std::string(kMultiplies), AttributeKind::kDType)};
   def.traits = kSumsProducts;
   def.infer = [](InferContext& ctx) -> Status {
     AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1}));
@@ -240,6 +243,10 @@ OpDef inverse_op() {
 }
 
 }  // namespace
+
+bool may_multiply(const Node& node, DType type) {
+  return node.attributes.has(kMultiplies) && node.attributes.dtype(kMultiplies) == type;
+}
 
 std::vector<OpDef> matmul_ops() {
   return {matmul_op(),

@@ -50,7 +50,7 @@ struct Operand {
 struct Attention {
   std::vector<NodeId> nodes;
   Operand query, key, value, mask, out;  // key as [batch, head, channel, key]; mask.value may be invalid
-  ValueId product;                       // the result as float32, and what is computed from it before it is stored
+  ValueId product;                       // the result as float32, moved or not, as the epilogue reads it
   std::vector<NodeId> epilogue;
   Dim batches = 1, heads = 1, queries, keys, depth, channels;
   double scale = 1, fill = 0;
@@ -172,8 +172,8 @@ class Matcher {
     return true;
   }
 
-  // The result is stored where a Transpose wants it, and as the 8-bit integers that a QuantizeLinear makes of it, in
-  // whichever order they come.
+  // The result is stored where a Transpose wants it, and as the 8-bit integers that a QuantizeLinear or the bfloat16
+  // numbers that a Cast makes of it, in whichever order they come.
   void store_result(ValueId product, const Shape& results) {
     found_.out = {product, last_four(contiguous_strides(results))};
     bool is_transposed = false;
@@ -187,14 +187,31 @@ class Matcher {
         for (size_t i = 0; i < own.size(); ++i) own[static_cast<size_t>(perm[i])] = strides[i];
         found_.out.strides = last_four(own);
         is_transposed = true;
-      } else if (found_.epilogue.empty() && is_quantisation(node)) {
+      } else if (found_.epilogue.empty() && (is_quantisation(node) || is_cast(node, DType::kF32, DType::kBF16))) {
         found_.epilogue.push_back(id);
+        found_.product = node.inputs[0];
+      } else if (is_rounding(found_.epilogue) && is_cast(node, DType::kBF16, DType::kF32)) {
+        found_.epilogue.push_back(id);
+      } else if (found_.epilogue.empty() && is_reshape_before_cast(node)) {
+        // The same elements in the same order; of their new shape no Transpose is taken.
+        is_transposed = true;
       } else {
         return;
       }
       found_.out.value = node.outputs[0];
       found_.nodes.push_back(id);
     }
+  }
+
+  bool is_cast(const Node& node, DType from, DType to) const {
+    return node.op == "Cast" && graph_.type(node.inputs[0]).dtype == from && graph_.type(node.outputs[0]).dtype == to;
+  }
+  bool is_reshape_before_cast(const Node& node) const {
+    const NodeId user = node.op == "Reshape" ? only_user(graph_, node.outputs[0]) : NodeId();
+    return user.valid() && is_cast(graph_.node(user), DType::kF32, DType::kBF16);
+  }
+  bool is_rounding(const std::vector<NodeId>& nodes) const {
+    return nodes.size() == 1 && is_cast(graph_.node(nodes[0]), DType::kF32, DType::kBF16);
   }
 
   // Of the whole tensor by one scale.

@@ -92,6 +92,13 @@ TEST(OnnxOwnAttributes, AreNotTakenFromAFile) {
       {"Col2Im", columns, {}, "image_shape", Ints{5, 5}},
       {"Col2Im", columns, {}, "block_shape", Ints{5, 5}},
       {"MaxPool", image, {{"kernel_shape", Ints{2, 2}}}, "layout", std::string("NHWC")},
+      {"MatMul",
+       [&](OnnxBuilder& b) {
+         return std::vector{x(b, {2, 6}), b.weight({6, 2}, 0.1)};
+       },
+       {},
+       "multiplies",
+       int64_t{16}},
       {"SpaceToDepth", image, {{"blocksize", 2}}, "layout", std::string("NHWC")},
   };
   for (const Case& c : cases) {

@@ -5,13 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <limits>
-#include <sstream>
 
-#include "gbuilder/build.h"
-#include "tests/numerics/road.h"
+#include "tests/numerics/attention_cases.h"
 
 namespace aipu::test {
 namespace {
@@ -20,177 +15,14 @@ using models::Extents;
 using models::OnnxBuilder;
 using models::TensorData;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-struct Case {
-  int64_t batch, heads, queries, keys, depth, channels;
-  std::string mask = "none";          // none, add, keep, drop
-  std::vector<int64_t> mask_shape{};  // broadcast to [batch, heads, queries, keys]
-  double scale = 0;                   // 0: no node
-  bool divide = false;                // the scale is a Div
-  // operands and result are [batch, extent, heads, channels] behind and in front of Transposes
-  bool transposed = true;
-  bool symbolic = false;  // batch and sequence (two of them where queries and keys are not equally many)
-  bool blocked = false;   // the mask forbids some rows everything, others all but the last keys
-  float range = 1;        // of queries
-};
-
-std::string text(const Case& c) {
-  std::ostringstream out;
-  out << "batch " << c.batch << " heads " << c.heads << " queries " << c.queries << " keys " << c.keys << " depth "
-      << c.depth << " channels " << c.channels << " mask " << c.mask << " scale " << c.scale
-      << (c.transposed ? " transposed" : "") << (c.symbolic ? " symbolic" : "");
-  return out.str();
-}
-
-// [batch, heads, extent, channels] <-> [batch, extent, heads, channels]
-Tensor swapped(const Tensor& x) {
-  Tensor y{{x.shape[0], x.shape[2], x.shape[1], x.shape[3]}, std::vector<float>(x.data.size())};
-  for (int64_t b = 0; b < x.shape[0]; ++b) {
-    for (int64_t i = 0; i < x.shape[1]; ++i) {
-      for (int64_t j = 0; j < x.shape[2]; ++j) {
-        for (int64_t k = 0; k < x.shape[3]; ++k) {
-          y.data[static_cast<size_t>(((b * x.shape[2] + j) * x.shape[1] + i) * x.shape[3] + k)] =
-              x.data[static_cast<size_t>(((b * x.shape[1] + i) * x.shape[2] + j) * x.shape[3] + k)];
-        }
-      }
-    }
-  }
-  return y;
-}
-
-struct Operands {
-  Tensor q, k, v, mask;  // [batch, heads, extent, channels]; the mask's elements are 0 and 1 where it selects
-};
-
-constexpr float kFill = -1e4f;
-
-Tensor reference(const Case& c, const Operands& o) {
-  Tensor out{{c.batch, c.heads, c.queries, c.channels}, {}};
-  const auto at = [](const Tensor& x, std::vector<int64_t> index) {
-    int64_t place = 0;
-    for (size_t i = 0; i < x.shape.size(); ++i) {
-      const int64_t n = index[index.size() - x.shape.size() + i];
-      place = place * x.shape[i] + (x.shape[i] == 1 ? 0 : n);
-    }
-    return static_cast<double>(x.data[static_cast<size_t>(place)]);
-  };
-  for (int64_t b = 0; b < c.batch; ++b) {
-    for (int64_t h = 0; h < c.heads; ++h) {
-      for (int64_t q = 0; q < c.queries; ++q) {
-        std::vector<double> scores;
-        for (int64_t k = 0; k < c.keys; ++k) {
-          double sum = 0;
-          for (int64_t d = 0; d < c.depth; ++d) sum += at(o.q, {b, h, q, d}) * at(o.k, {b, h, k, d});
-          if (c.scale != 0) sum = c.divide ? sum / static_cast<float>(c.scale) : sum * static_cast<float>(c.scale);
-          if (c.mask == "add") sum += at(o.mask, {b, h, q, k});
-          if (c.mask == "keep" && at(o.mask, {b, h, q, k}) == 0) sum = kFill;
-          if (c.mask == "drop" && at(o.mask, {b, h, q, k}) != 0) sum = kFill;
-          scores.push_back(sum);
-        }
-        const double peak = *std::max_element(scores.begin(), scores.end());
-        double total = 0;
-        for (double& score : scores) total += score = std::exp(score - peak);
-        for (int64_t d = 0; d < c.channels; ++d) {
-          double sum = 0;
-          for (int64_t k = 0; k < c.keys; ++k) sum += scores[static_cast<size_t>(k)] * at(o.v, {b, h, k, d});
-          out.data.push_back(static_cast<float>(sum / total));
-        }
-      }
-    }
-  }
-  return out;
-}
-
-Operands random_operands(const Case& c, std::mt19937& random) {
-  Operands o;
-  o.q = random_tensor(random, {c.batch, c.heads, c.queries, c.depth}, -c.range, c.range);
-  o.k = random_tensor(random, {c.batch, c.heads, c.keys, c.depth});
-  o.v = random_tensor(random, {c.batch, c.heads, c.keys, c.channels});
-  if (c.mask == "none") return o;
-  o.mask = random_tensor(random, c.mask_shape, -4, 4);
-  if (c.mask != "add") {
-    for (float& element : o.mask.data) element = element > 0 ? 1.0f : 0.0f;
-  }
-  if (c.blocked) {
-    const auto rows = static_cast<int64_t>(o.mask.data.size()) / c.keys;
-    for (int64_t row = 0; row < rows; ++row) {
-      const int64_t allowed = row % 5 == 0 ? 0 : row % 5 == 1 ? 1 : c.keys;
-      for (int64_t k = 0; k < c.keys - allowed; ++k) o.mask.data[static_cast<size_t>(row * c.keys + k)] = -kInfinity;
-    }
-  }
-  return o;
-}
-
-// The model, and its inputs as it wants them.
-std::map<std::string, Tensor> save_model(const Case& c, const Operands& o, const std::string& path,
-                                         bool scores_escape = false) {
-  OnnxBuilder b("attention", 3);
-  const auto extents = [&](const Tensor& x, const char* length) {
-    if (!c.symbolic) return Extents{x.shape[0], x.shape[1], x.shape[2], x.shape[3]};
-    return c.transposed ? Extents{"N", length, x.shape[2], x.shape[3]} : Extents{"N", x.shape[1], length, x.shape[3]};
-  };
-  std::map<std::string, Tensor> inputs;
-  inputs["q"] = c.transposed ? swapped(o.q) : o.q;
-  inputs["k"] = c.transposed ? swapped(o.k) : o.k;
-  inputs["v"] = c.transposed ? swapped(o.v) : o.v;
-  const char* keys = c.keys == c.queries ? "S" : "P";
-  for (auto& [name, tensor] : inputs) b.input(name, DType::kF32, extents(tensor, name == "q" ? "S" : keys));
-  const std::string q = c.transposed ? b.transpose("q", {0, 2, 1, 3}) : "q";
-  const std::string k =
-      b.transpose("k", c.transposed ? std::vector<int64_t>{0, 2, 3, 1} : std::vector<int64_t>{0, 1, 3, 2});
-  const std::string v = c.transposed ? b.transpose("v", {0, 2, 1, 3}) : "v";
-  const std::string product = b.op("MatMul", {q, k});
-  std::string scores = product;
-  if (c.scale != 0) scores = b.op(c.divide ? "Div" : "Mul", {scores, b.scalar(static_cast<float>(c.scale))});
-  if (c.mask != "none") {
-    inputs["mask"] = o.mask;
-    b.input("mask", DType::kF32, Extents(o.mask.shape.begin(), o.mask.shape.end()));
-    if (c.mask == "add") {
-      scores = b.op("Add", {scores, "mask"});
-    } else {
-      const std::string flags = b.op("Greater", {"mask", b.scalar(0.5f)});
-      scores = c.mask == "keep" ? b.op("Where", {flags, scores, b.scalar(kFill)})
-                                : b.op("Where", {flags, b.scalar(kFill), scores});
-    }
-  }
-  std::string out = b.op("MatMul", {b.op("Softmax", {scores}, {{"axis", -1}}), v});
-  if (c.transposed) out = b.transpose(out, {0, 2, 1, 3});
-  b.node_to("Identity", {out}, {"y"});
-  b.output("y");
-  if (scores_escape) {
-    b.node_to("Identity", {product}, {"scores"});
-    b.output("scores");
-  }
-  EXPECT_TRUE(b.save(path).ok());
-  return inputs;
-}
-
-// How many groups of the converted model a plugin has, of which some node is `op`.
-int groups_of(const std::string& path, const std::string& plugin, const std::string& op = "") {
-  gbuilder::BuildOptions build;
-  build.model = path;
-  build.output = path + ".groups.aipu.bin";
-  build.dump_ir = path + ".dump";
-  build.jobs = 1;
-  const auto built = gbuilder::build_model(build);
-  EXPECT_TRUE(built.ok()) << built.status().message();
-  std::ifstream file(build.dump_ir + "/groups.txt");
-  EXPECT_TRUE(file.is_open());
-  int count = 0;
-  for (std::string line; std::getline(file, line);)
-    count += line.find(" by " + plugin + ":") != std::string::npos && line.find(op) != std::string::npos ? 1 : 0;
-  return count;
-}
-
-void check(const Case& c, unsigned seed, const std::vector<std::string>& targets = runnable_targets()) {
+void check(const AttentionCase& c, unsigned seed, const std::vector<std::string>& targets = runnable_targets()) {
   SCOPED_TRACE(text(c));
   std::mt19937 random(seed);
-  const Operands o = random_operands(c, random);
+  const AttentionOperands o = random_operands(c, random);
   const std::string path = temporary_path("attention" + std::to_string(seed) + ".onnx");
   const auto inputs = save_model(c, o, path);
   const Tensor expected = c.transposed ? swapped(reference(c, o)) : reference(c, o);
-  ASSERT_EQ(groups_of(path, "attention"), 1);
+  ASSERT_EQ(count_groups(path, "attention"), 1);
   for (const std::string& target : targets) {
     const auto two = run_road(path, inputs, {.target = target, .threads = 2});
     ASSERT_TRUE(two.ok()) << target << ": " << two.status().message();
@@ -231,8 +63,8 @@ TEST(Attention, RandomShapes) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
   };
   for (unsigned i = 0; i < 10; ++i) {
-    Case c{number(1, 2),   number(1, 3),  number(i < 5 ? 16 : 1, i < 5 ? 70 : 15),
-           number(1, 180), number(1, 40), number(1, 40)};
+    AttentionCase c{number(1, 2),   number(1, 3),  number(i < 5 ? 16 : 1, i < 5 ? 70 : 15),
+                    number(1, 180), number(1, 40), number(1, 40)};
     const std::string kMasks[] = {"none", "add", "keep", "drop"};
     c.mask = kMasks[number(0, 3)];
     for (const int64_t extent : {c.batch, c.heads, c.queries, c.keys})
@@ -245,9 +77,10 @@ TEST(Attention, RandomShapes) {
 }
 
 TEST(Attention, TheInterpreterAgrees) {
-  for (const Case& c : {Case{1, 2, 20, 20, 9, 7, "add", {20, 20}, 0.3}, Case{1, 2, 3, 21, 9, 7, "add", {3, 21}, 0.3}}) {
+  for (const AttentionCase& c : {AttentionCase{1, 2, 20, 20, 9, 7, "add", {20, 20}, 0.3},
+                                 AttentionCase{1, 2, 3, 21, 9, 7, "add", {3, 21}, 0.3}}) {
     std::mt19937 random(5);
-    const Operands o = random_operands(c, random);
+    const AttentionOperands o = random_operands(c, random);
     const std::string path = temporary_path("attention_interp.onnx");
     const auto inputs = save_model(c, o, path);
     for (const std::string target : {"host-baseline", "X2_1204"}) {
@@ -261,12 +94,12 @@ TEST(Attention, TheInterpreterAgrees) {
 }
 
 TEST(Attention, ScoresThatAreUsedElsewhereAreNotTaken) {
-  const Case c{1, 2, 20, 20, 9, 7, "none", {}, 0.3};
+  const AttentionCase c{1, 2, 20, 20, 9, 7, "none", {}, 0.3};
   std::mt19937 random(6);
-  const Operands o = random_operands(c, random);
+  const AttentionOperands o = random_operands(c, random);
   const std::string path = temporary_path("attention_scores.onnx");
   const auto inputs = save_model(c, o, path, true);
-  EXPECT_EQ(groups_of(path, "attention"), 0);
+  EXPECT_EQ(count_groups(path, "attention"), 0);
   const auto results = run_road(path, inputs, {.target = "host-baseline"});
   ASSERT_TRUE(results.ok()) << results.status().message();
   expect_close(results->at("y"), swapped(reference(c, o)), 2e-5, 2e-5, "y");
@@ -327,9 +160,9 @@ TEST(Attention, NumbersOfQueriesAndKeysThatAreSymbols) {
 // The second product is a sum of nothing: zeros.
 TEST(Attention, WithoutKeysResultsAreZero) {
   for (const int64_t queries : {1, 20}) {
-    const Case c{1, 2, queries, 0, 8, 8, "none", {}, 0.3, false, false, true};
+    const AttentionCase c{1, 2, queries, 0, 8, 8, "none", {}, 0.3, false, false, true};
     std::mt19937 random(11);
-    const Operands o = random_operands(c, random);
+    const AttentionOperands o = random_operands(c, random);
     const std::string path = temporary_path("attention_no_keys.onnx");
     const auto inputs = save_model(c, o, path);
     std::vector<std::string> targets = runnable_targets();
@@ -345,9 +178,9 @@ TEST(Attention, WithoutKeysResultsAreZero) {
 
 // Keys and values are what is cached and the step's own, given out for the next step.
 TEST(Attention, AStepWhoseCachesAreConcatenated) {
-  const Case c{2, 3, 1, 46, 16, 16, "none", {}, 0.25, false, false};
+  const AttentionCase c{2, 3, 1, 46, 16, 16, "none", {}, 0.25, false, false};
   std::mt19937 random(10);
-  const Operands o = random_operands(c, random);
+  const AttentionOperands o = random_operands(c, random);
   const auto part = [](const Tensor& x, int64_t first, int64_t count) {  // of the keys
     Tensor y{{x.shape[0], x.shape[1], count, x.shape[3]}, {}};
     for (int64_t head = 0; head < x.shape[0] * x.shape[1]; ++head) {
@@ -375,7 +208,7 @@ TEST(Attention, AStepWhoseCachesAreConcatenated) {
   for (const char* name : {"y", "present_k", "present_v"}) b.output(name);
   const std::string path = temporary_path("attention_caches.onnx");
   ASSERT_TRUE(b.save(path).ok());
-  ASSERT_EQ(groups_of(path, "attention"), 1);
+  ASSERT_EQ(count_groups(path, "attention"), 1);
   for (const std::string& target : runnable_targets()) {
     const auto results = run_road(path, inputs, {.target = target});
     ASSERT_TRUE(results.ok()) << target << ": " << results.status().message();
@@ -411,10 +244,10 @@ Tensor side_by_side(const std::vector<Tensor>& parts, bool by_head) {
   return x;
 }
 
-void check_moved(const Case& c, const Moved& moved) {
+void check_moved(const AttentionCase& c, const Moved& moved) {
   SCOPED_TRACE(text(c) + " parts " + std::to_string(static_cast<int>(moved.parts)) + " " + moved.quantised);
   std::mt19937 random(13);
-  const Operands o = random_operands(c, random);
+  const AttentionOperands o = random_operands(c, random);
   const bool by_head = moved.parts == Parts::kSplitOfHeads;
   const std::map<std::string, Tensor> inputs{{"x", side_by_side({swapped(o.q), swapped(o.k), swapped(o.v)}, by_head)}};
   OnnxBuilder b("attention", 3);
@@ -461,14 +294,14 @@ void check_moved(const Case& c, const Moved& moved) {
   }
   const std::string path = temporary_path("attention_moved.onnx");
   ASSERT_TRUE(b.save(path).ok());
-  EXPECT_EQ(groups_of(path, "attention"), 1);
-  EXPECT_EQ(groups_of(path, "attention", "QuantizeLinear"), moved.quantised.empty() ? 0 : 1);
+  EXPECT_EQ(count_groups(path, "attention"), 1);
+  EXPECT_EQ(count_groups(path, "attention", "QuantizeLinear"), moved.quantised.empty() ? 0 : 1);
   // Behind a QuantizeLinear a Transpose may be left.
   if (moved.quantised.empty() && !moved.keys_escape) {
     for (const char* plugin : {"split", "strided_copy", "gather", "elementwise"})
-      EXPECT_EQ(groups_of(path, plugin), 0) << plugin;
+      EXPECT_EQ(count_groups(path, plugin), 0) << plugin;
   }
-  Case doubled = c;
+  AttentionCase doubled = c;
   doubled.scale = 2 * c.scale;
   const Tensor expected = swapped(reference(doubled, o));
   const double tolerance = moved.quantised.empty() ? 2e-5 : kStep * 0.51;
@@ -508,9 +341,9 @@ TEST(Attention, ResultsAreStoredAsIntegers) {
 }
 
 // One head of keys and values for all heads of queries, with keys that are given as [channel, key].
-void check_broadcast_keys(const Case& c) {
+void check_broadcast_keys(const AttentionCase& c) {
   std::mt19937 random(9);
-  Operands o = random_operands(c, random);
+  AttentionOperands o = random_operands(c, random);
   const Tensor k = random_tensor(random, {2, 1, c.depth, c.keys});
   o.k = Tensor{{2, 1, c.keys, c.depth}, std::vector<float>(k.data.size())};
   for (int64_t b = 0; b < 2; ++b) {
@@ -530,7 +363,7 @@ void check_broadcast_keys(const Case& c) {
   b.output("y");
   const std::string path = temporary_path("attention_broadcast.onnx");
   ASSERT_TRUE(b.save(path).ok());
-  ASSERT_EQ(groups_of(path, "attention"), 1);
+  ASSERT_EQ(count_groups(path, "attention"), 1);
   for (const std::string& target : runnable_targets()) {
     const auto results = run_road(path, inputs, {.target = target});
     ASSERT_TRUE(results.ok()) << target << ": " << results.status().message();
@@ -547,9 +380,9 @@ TEST(Attention, KeysAndValuesAreBroadcastOverHeads) {
 TEST(Attention, AMaskThatIsComputedAtOnceWithTheAdditionStaysRight) {
   // The chain in front of the Add has the scores' shape and may take the Add along: then nothing of the pattern is one
   // kernel.
-  const Case c{1, 2, 20, 20, 9, 7, "add", {1, 2, 20, 20}, 0, false, false};
+  const AttentionCase c{1, 2, 20, 20, 9, 7, "add", {1, 2, 20, 20}, 0, false, false};
   std::mt19937 random(8);
-  Operands o = random_operands(c, random);
+  AttentionOperands o = random_operands(c, random);
   OnnxBuilder b("attention", 3);
   std::map<std::string, Tensor> inputs{{"mask", o.mask}, {"q", o.q}, {"k", o.k}, {"v", o.v}};
   const auto declare = [&](const std::string& name) {

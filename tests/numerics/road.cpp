@@ -129,6 +129,7 @@ Result<std::map<std::string, Tensor>> run_road(const std::string& onnx_path,
   build.disabled_plugins = options.disabled_plugins;
   build.disabled_passes = options.disabled_passes;
   build.precision = options.precision;
+  build.precision_file = options.precision_file;
   build.jobs = 1;
   AIPU_RETURN_IF_ERROR(gbuilder::build_model(build).status());
   runtime::LoadOptions load;

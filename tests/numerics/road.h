@@ -20,6 +20,7 @@ struct RoadOptions {
   int threads = 2;
   bool fast_math = false;
   std::string precision = {};                      // as --precision has it
+  std::string precision_file = {};                 // as --precision-file has it
   std::vector<std::string> disabled_plugins = {};  // as --disable-plugin has them
   std::vector<std::string> disabled_passes = {};   // as --disable-pass has them
   int64_t* cycles = nullptr;  // where to put what the run takes in virtual time, if it is asked for
