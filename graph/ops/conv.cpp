@@ -1,4 +1,5 @@
 // Conv, ConvTranspose, ConvInteger, QLinearConv. The weight keeps ONNX's axis order in either layout.
+#include "graph/ops/matmul.h"
 #include "graph/ops/op_list.h"
 #include "graph/ops/spatial.h"
 
@@ -137,6 +138,7 @@ OpDef conv_op() {
   def.inputs = {operand("X", "f"), operand("W", "f"), optional_operand("B", "f")};
   def.outputs = {operand("Y", "f")};
   def.attributes = window_attributes();
+  def.attributes.push_back(attr::own_optional(std::string(kMultiplies), AttributeKind::kDType));
   def.traits = kSpatial | kSumsProducts;
   def.complete = complete_conv(1);
   def.infer = [](InferContext& ctx) -> Status {

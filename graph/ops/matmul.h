@@ -1,4 +1,4 @@
-// What a MatMul may multiply.
+// What a MatMul or Conv may multiply.
 #pragma once
 
 #include <string_view>
@@ -7,11 +7,11 @@
 
 namespace aipu::graph {
 
-// An attribute of a MatMul of float32 numbers: the type (a DType) that its operands may be rounded to where that is
-// faster. Types and sums stay float32; who does not know the attribute multiplies the operands as they are.
+// An attribute of a MatMul or Conv of float32 numbers: the type (a DType) that its operands may be rounded to where that
+// is faster. Types and sums stay float32; who does not know the attribute multiplies the operands as they are.
 constexpr std::string_view kMultiplies = "multiplies";
 
-// Whether a MatMul may multiply its operands as numbers of another type.
+// Whether such a product may multiply its operands as numbers of another type.
 bool may_multiply(const Node& node, DType type);
 
 }  // namespace aipu::graph

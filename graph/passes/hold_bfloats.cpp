@@ -2,6 +2,8 @@
 // lies between them hold float32 numbers, and what a product reads is rounded to bfloat16 where it is made. The
 // products are those of the same numbers, by kernels that need not widen each of them every time they read it.
 //
+// Convolutions say so by the attribute `multiplies`: kernels with products of fewer bits than float32 may compute them.
+//
 //   x ─ Cast{bfloat16} ─ Conv(w) ─ Relu ─ Conv(v) ─ Cast{float32} ─ y        w, v: bfloat16
 //     =>  x ─ round ─ Conv(w') ─ Relu ─ round ─ Conv(v') ─ y                 w', v' = w, v as float32
 //         round: Cast{bfloat16} ─ Cast{float32}
@@ -11,6 +13,7 @@
 #include <set>
 #include <string>
 
+#include "graph/ops/matmul.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/retype_products.h"
 
@@ -119,6 +122,9 @@ Result<int> hold_bfloats(Graph& graph, PassContext& context) {
   retyping.is_worth = [](const Node&) { return true; };
   AIPU_ASSIGN_OR_RETURN(const int changes, retype_products(graph, retyping));
   AIPU_RETURN_IF_ERROR(Rounding(graph).run(products));
+  for (const NodeId id : products) {
+    if (std::as_const(graph).node(id).op == "Conv") graph.node(id).attributes.set(kMultiplies, DType::kBF16);
+  }
   graph.erase_dead_nodes();
   return changes;
 }

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <span>
 
+#include "graph/ops/matmul.h"
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/convolution.h"
 #include "kernels/parts/fusion.h"
@@ -99,17 +100,29 @@ bool all_finite(const graph::Constant& weights) {
   return true;
 }
 
-// The geometry of a convolution that is two-dimensional, dense, 3x3, of stride 1, of that type with constant
-// weights, and has enough of everything for tiles of m x m pixels; nullopt for others.
-std::optional<SpatialGeometry> suitable(const Graph& graph, const Node& node, int m, DType type) {
+struct Variant {
+  std::string_view name;
+  int score = 0;
+  int m = 0;              // a tile of m x m output pixels
+  bool cuts_sums = true;  // of m = 4
+  bool by_units = false;  // of bfloat16, or of float32 numbers that may be rounded to that
+};
+
+// The geometry of a convolution that is two-dimensional, dense, 3x3, of stride 1, of the variant's numbers with
+// constant weights, and has enough of everything for its tiles; nullopt for others.
+std::optional<SpatialGeometry> suitable(const Graph& graph, const Node& node, const Variant& variant) {
+  const int m = variant.m;
   const graph::Constant* weights = graph.constant(node.inputs[1]);
-  if (weights == nullptr || weights->dtype() != type || graph.type(node.inputs[0]).dtype != type) return std::nullopt;
+  const DType type = graph.type(node.inputs[0]).dtype;
+  const bool may_round = type == DType::kBF16 || graph::may_multiply(node, DType::kBF16);
+  if (variant.by_units ? !may_round : type != DType::kF32) return std::nullopt;
+  if (weights == nullptr || weights->dtype() != type) return std::nullopt;
   const auto& shape = weights->shape();
   if (shape.size() != 4 || shape[2] != 3 || shape[3] != 3 || node.attributes.i_or("group", 1) != 1) return std::nullopt;
   if (shape[0] < kLeastChannels || shape[1] < kLeastChannels) return std::nullopt;
   const auto geometry = read_geometry(graph, node, {3, 3});
   if (!geometry.ok()) return std::nullopt;
-  const auto is_worth = type == DType::kBF16 ? is_worth_units : is_worth_large_tiles;
+  const auto is_worth = variant.by_units ? is_worth_units : is_worth_large_tiles;
   if (m == 4 && !is_worth(*geometry, shape[0], shape[1])) return std::nullopt;
   const bool fits = std::all_of(geometry->axes.begin() + 1, geometry->axes.end(), [](const SpatialAxis& axis) {
     return axis.stride == 1 && axis.out.constant_or(kLeastExtent) >= kLeastExtent;
@@ -131,21 +144,10 @@ WinogradBlock block_of(int m, int64_t in_channels) {
   return {42, false};
 }
 
-struct Variant {
-  std::string_view name;
-  int score = 0;
-  int m = 0;              // a tile of m x m output pixels
-  bool cuts_sums = true;  // of m = 4
-  bool by_units = false;  // of bfloat16
-
-  DType type() const { return by_units ? DType::kBF16 : DType::kF32; }
-};
-
-// Where two bfloat16 numbers are multiplied at a time, and so are two 16-bit integers.
+// Whether the target adds up two products of 16-bit integers per lane and instruction.
 bool multiplies_words(const graph::ClaimTarget& target) {
   const auto found = tir::find_target(target.name);
-  return found.ok() && found->bf16_dot_products && found->dot_products != tir::DotProducts::kNone &&
-         !found->element_products;
+  return found.ok() && found->dot_products != tir::DotProducts::kNone && !found->element_products;
 }
 
 class WinogradPlugin final : public OpPlugin {
@@ -158,15 +160,14 @@ class WinogradPlugin final : public OpPlugin {
     if (!variant_.cuts_sums && !target.fast_math) return std::nullopt;
     const Node& node = graph.node(anchor);
     if (variant_.by_units && !multiplies_words(target)) return std::nullopt;
-    if (node.op != "Conv" || !keeps_winograd_tiles(target) || !suitable(graph, node, m_, variant_.type()))
-      return std::nullopt;
+    if (node.op != "Conv" || !keeps_winograd_tiles(target) || !suitable(graph, node, variant_)) return std::nullopt;
     return claim_with_epilogue(graph, anchor, variant_.score);
   }
 
   Status setup(SetupContext& context) const override {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
-    const auto suited = suitable(graph, node, m_, variant_.type());
+    const auto suited = suitable(graph, node, variant_);
     if (!suited) return internal_error("not a convolution for Winograd's algorithm");
     const SpatialGeometry& geometry = *suited;
     const graph::Constant& weights = *graph.constant(node.inputs[1]);
@@ -179,7 +180,8 @@ class WinogradPlugin final : public OpPlugin {
     const int64_t block_panels = block.all_panels ? panels : 1;
     dsl::TemplateParams params;
     set_tile_params(context.target(), tile, lanes, DType::kF32, &params);
-    params.set("X", variant_.type())
+    const DType x_type = graph.type(node.inputs[0]).dtype;
+    params.set("X", x_type)
         .set("HEIGHTS", winograd_heights(m_, tile.rows))
         .set("IN_TAIL", in_channels % lanes != 0)
         .set("TAIL", out_channels % lanes != 0)
@@ -203,7 +205,7 @@ class WinogradPlugin final : public OpPlugin {
           context.add_constant(pack_winograd(graph.value(node.inputs[1]).constant, m_, panel_width, block.all_panels));
     }
     params.set("unit_types", pointer_types(static_cast<int>(units.size()), DType::kF32))
-        .set("original_types", pointer_types(static_cast<int>(original.size()), DType::kBF16));
+        .set("original_types", pointer_types(static_cast<int>(original.size()), x_type));
     AnchorArithmetic arithmetic;
     if (node.inputs.size() > 2) arithmetic.addend = node.inputs[2];
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], DType::kF32, arithmetic, &params));
@@ -214,7 +216,8 @@ class WinogradPlugin final : public OpPlugin {
     const SpatialAxis& width = geometry.axes[2];
     // And which tiles are not finite, and by_units their units.
     const int64_t units_of_tile = variant_.by_units ? ceil_of(in_channels, kUnitsChannels) : 0;
-    const int64_t stage = m_ == 4 ? winograd_points(m_) * kStageVectors * lanes + block.tiles * (1 + units_of_tile) : 0;
+    const int64_t staged = variant_.by_units ? kUnitsChannels : kStageVectors * lanes;
+    const int64_t stage = m_ == 4 ? winograd_points(m_) * staged + block.tiles * (1 + units_of_tile) : 0;
     const int64_t scratch = winograd_points(m_) * ((block.tiles * (in_channels + 2 * lanes) + lanes) +
                                                    (block_panels * block.tiles * panel_width + lanes)) +
                             stage;
@@ -352,7 +355,7 @@ std::unique_ptr<OpPlugin> make_winograd_f4_plugin() {
   return std::make_unique<WinogradPlugin>(Variant{.name = "winograd_f4", .score = 26, .m = 4});
 }
 std::unique_ptr<OpPlugin> make_winograd_fixed_plugin() {
-  return std::make_unique<WinogradPlugin>(Variant{.name = "winograd_fixed", .score = 26, .m = 4, .by_units = true});
+  return std::make_unique<WinogradPlugin>(Variant{.name = "winograd_fixed", .score = 28, .m = 4, .by_units = true});
 }
 std::unique_ptr<OpPlugin> make_winograd_f4_fast_plugin() {
   return std::make_unique<WinogradPlugin>(Variant{.name = "winograd_f4_fast", .score = 27, .m = 4, .cuts_sums = false});

@@ -21,16 +21,16 @@ graph::ConstantPtr pack_winograd(graph::ConstantPtr weights, int m, int64_t pane
 // Rows of G: a row of three weights becomes one of m + 2.
 std::vector<std::array<double, 3>> winograd_weight_transform(int m);
 
-// Weights of bfloat16 as templates/winograd_fixed.py reads them, zero padded.
+// Weights as templates/winograd_fixed.py reads them, zero padded.
 struct FixedWeights {
   // G g Gt of F(4x4), int16 multiples of units, [panel][36][ic / 2][panel_width][2], or with the first two axes
   // exchanged if `point_major`; the magnitudes of `sums` channels add up to no more than 65536.
   graph::ConstantPtr transformed;
   graph::ConstantPtr units;     // of a column, float32: [panel][36][panel_width], or likewise
-  graph::ConstantPtr original;  // [panel][ic][9][panel_width]
+  graph::ConstantPtr original;  // of the weights' type, [panel][ic][9][panel_width]
 };
 
-// `weights` is [OC, IC, 3, 3]; computed in double precision.
+// `weights` is [OC, IC, 3, 3] of bfloat16 or float32; computed in double precision.
 FixedWeights pack_winograd_fixed(const graph::Constant& weights, int64_t panel_width, bool point_major, int64_t sums);
 
 }  // namespace aipu::kernels

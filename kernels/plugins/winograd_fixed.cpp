@@ -57,7 +57,8 @@ FixedWeights pack_winograd_fixed(const graph::Constant& weights, int64_t panel_w
   const std::vector<double> kernels = weights.to_doubles();
   std::vector<int16_t> transformed(static_cast<size_t>(panels * kPoints * pairs * panel_width * 2));
   std::vector<float> units(static_cast<size_t>(panels * kPoints * panel_width));
-  std::vector<uint16_t> original(static_cast<size_t>(panels * in_channels * kTaps * panel_width));
+  const size_t size = dtype_bytes(weights.dtype());
+  std::vector<std::byte> original(static_cast<size_t>(panels * in_channels * kTaps * panel_width) * size);
   std::vector<double> elements(static_cast<size_t>(kPoints * in_channels));
   for (int64_t out = 0; out < out_channels; ++out) {
     const int64_t panel = out / panel_width, column = out % panel_width;
@@ -73,17 +74,18 @@ FixedWeights pack_winograd_fixed(const graph::Constant& weights, int64_t panel_w
             static_cast<int16_t>(std::lround(of_point[static_cast<size_t>(in)] / unit));
       }
     }
-    const std::byte* source = weights.bytes().data() + out * in_channels * kTaps * int64_t{sizeof(uint16_t)};
+    const std::byte* source = weights.bytes().data() + static_cast<size_t>(out * in_channels * kTaps) * size;
     for (int64_t k = 0; k < in_channels * kTaps; ++k) {
-      std::memcpy(&original[static_cast<size_t>((panel * in_channels * kTaps + k) * panel_width + column)],
-                  source + k * int64_t{sizeof(uint16_t)}, sizeof(uint16_t));
+      const auto place = static_cast<size_t>((panel * in_channels * kTaps + k) * panel_width + column);
+      std::memcpy(original.data() + place * size, source + static_cast<size_t>(k) * size, size);
     }
   }
   const auto constant = [](DType dtype, const auto& values) {
-    using T = typename std::decay_t<decltype(values)>::value_type;
-    return graph::Constant::of<T>(dtype, {static_cast<int64_t>(values.size())}, values);
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(values));
+    return graph::Constant::create(dtype, {static_cast<int64_t>(bytes.size() / dtype_bytes(dtype))},
+                                   {bytes.begin(), bytes.end()});
   };
-  return {constant(DType::kI16, transformed), constant(DType::kF32, units), constant(DType::kBF16, original)};
+  return {constant(DType::kI16, transformed), constant(DType::kF32, units), constant(weights.dtype(), original)};
 }
 
 }  // namespace aipu::kernels

@@ -188,8 +188,8 @@ def winograd(
     m = scratch + S.i64(tid) * scratch_size
     v = (m + (M + 2) * (M + 2) * m_plane).as_ptr(PANEL)
     stage = (v + (M + 2) * (M + 2) * v_plane).as_ptr(ACC)
-    # Of M = 4: which tiles have something that stands out, behind the stage of input_4x4(). BY_UNITS then their units.
-    stands_out = stage + (STAGE_SIZE if M == 4 else 0)
+    # Of M = 4: which tiles have something that stands out, behind the staged patch. BY_UNITS then their units.
+    stands_out = stage + (36 * SUMS if BY_UNITS else STAGE_SIZE if M == 4 else 0)
     chunks = S.ceildiv(channels, SUMS) if BY_UNITS else 0
     tile_units = stands_out + size
     # Of weights: what a column has for each step of the depth.

@@ -8,14 +8,15 @@ what rounding operands to bfloat16 loses, since 15 bits are left for the largest
 small numbers lose is bounded by its largest one: where that stands out from its image, or is not finite, the tile is
 computed directly.
 
-Parameters bound by kernels/plugins/winograd.cpp: as in winograd.py, with BY_UNITS; X is bfloat16. Of weights there are
+Parameters bound by kernels/plugins/winograd.cpp: as in winograd.py, with BY_UNITS; X is bfloat16, or float32 of numbers
+that are bfloat16's or may be rounded to them. Of weights there are
 the transformed ones, packed like winograd_bytes.py's by pairs of channels, with `units` [panel][36][NR], or with the
 first two axes exchanged, and the original ones [panel][ic][9][NR] of X.
 """
 
 from aipu import script as S
 from gemm import ROWS_PER_BASE, row_bases
-from winograd_4x4 import STAGE, add_windows, finish_part, pair_of, pair_of_column
+from winograd_4x4 import add_windows, finish_part, pair_of, pair_of_column
 from winograd_tiles import Patch, Tile, has_pixel, origin_of
 
 # Lanes of a vector of 16 bits.
@@ -36,12 +37,12 @@ LEAST = 2.0**-100
 def stage_patch(
     pixels: S.ptr(X, "global"), patch: Patch, count: S.i32, stage: S.ptr(ACC, "global"), peak: S.ptr(ACC, "global")
 ):
-    """stage[pixel * STAGE + c] = `count` channels of a patch, 0 where it leaves the image; *peak = the largest of their
+    """stage[pixel * SUMS + c] = `count` channels of a patch, 0 where it leaves the image; *peak = the largest of their
     magnitudes, or one that is not finite."""
     highest = S.cast(0, f"int32x{VL}")
     for r in range(6):
         for s in range(6):
-            target = stage + (6 * r + s) * STAGE
+            target = stage + (6 * r + s) * SUMS
             if has_pixel(patch, r, s):
                 pixel = pixels + (S.i64(r) * patch.line + S.i64(s) * patch.pitch)
                 for i in range(0, count, VL):
@@ -66,7 +67,7 @@ def patch_fixed(stage: S.ptr(ACC, "global"), count: S.i32, factor: S.fp32, v: S.
     for c in range(0, count, VL):
         for g in S.unroll(3):
             for s in S.unroll(6):
-                pair_of_column(g, stage + (s * STAGE + c), S.i64(6 * STAGE), s, t)
+                pair_of_column(g, stage + (s * SUMS + c), S.i64(6 * SUMS), s, t)
             for k in S.unroll(2):
                 row = v + (S.i64(6 * (5 * k if g == 0 else 2 * g - 1 + k)) * plane + c)
                 for h in S.unroll(3):

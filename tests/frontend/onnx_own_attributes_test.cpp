@@ -99,6 +99,13 @@ TEST(OnnxOwnAttributes, AreNotTakenFromAFile) {
        {},
        "multiplies",
        int64_t{16}},
+      {"Conv",
+       [&](OnnxBuilder& b) {
+         return std::vector{x(b, {1, 2, 6, 6}), b.weight({2, 2, 3, 3}, 0.1)};
+       },
+       {},
+       "multiplies",
+       int64_t{16}},
       {"SpaceToDepth", image, {{"blocksize", 2}}, "layout", std::string("NHWC")},
   };
   for (const Case& c : cases) {

@@ -191,6 +191,14 @@ bool cpu_has_bf16() {
 #endif
 }
 
+bool cpu_has_avx512_vnni() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512vnni") != 0;
+#else
+  return false;
+#endif
+}
+
 std::vector<std::string> runnable_targets() {
   if (const char* named = std::getenv("AIPU_TEST_TARGETS"); named != nullptr && *named != '\0') {
     std::vector<std::string> targets;

@@ -41,8 +41,9 @@ Tensor random_tensor(std::mt19937& random, std::vector<int64_t> shape, float low
 // Targets whose kernels this machine can run: always the baseline and X2_1204, others where the CPU has them.
 std::vector<std::string> runnable_targets();
 
-// Whether the CPU runs code for host-avx512-bf16, whether or not that is what `host` takes.
+// Whether the CPU runs code for host-avx512-bf16 and -vnni, whether or not that is what `host` takes.
 bool cpu_has_bf16();
+bool cpu_has_avx512_vnni();
 
 // Runs the saved model on runnable_targets(), and with `interpret` also in the interpreter, which must give what the
 // compiled code does to the bit. Tolerances are those of expect_close().

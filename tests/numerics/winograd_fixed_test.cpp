@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -16,7 +17,13 @@ namespace {
 
 using models::OnnxBuilder;
 
-constexpr const char* kTarget = "host-avx512-bf16";
+// With products of bfloat16, and without: float32 numbers, rounded to bfloat16 where they are made.
+struct TargetOfWords {
+  const char* name;
+  bool (*runs)();
+};
+constexpr std::array kTargets = {TargetOfWords{"host-avx512-bf16", cpu_has_bf16},
+                                 TargetOfWords{"host-avx512-vnni", cpu_has_avx512_vnni}};
 
 struct Layer {
   int64_t batch, in, out, height, width, pad_begin, pad_end, dilation = 1;
@@ -101,8 +108,8 @@ Case make_case(const Layer& l, const Change& change = {}) {
   return result;
 }
 
-bool is_claimed(const std::string& path) {
-  return groups_of(path, kTarget, "bf16").find("by winograd_fixed:") != std::string::npos;
+bool is_claimed(const std::string& path, const std::string& target) {
+  return groups_of(path, target, "bf16").find("by winograd_fixed:") != std::string::npos;
 }
 
 std::vector<uint32_t> bits_of(const std::vector<float>& values) {
@@ -112,16 +119,17 @@ std::vector<uint32_t> bits_of(const std::vector<float>& values) {
 }
 
 // In the interpreter and, where the CPU has the instructions, with one to three threads, all to the bit the same.
-std::vector<float> run_all(const Case& c) {
-  EXPECT_TRUE(is_claimed(c.path));
-  const auto interpreted = run_road(c.path, c.inputs, {.target = kTarget, .backend = "interp", .precision = "bf16"});
+std::vector<float> run_all(const Case& c, const TargetOfWords& target) {
+  EXPECT_TRUE(is_claimed(c.path, target.name));
+  const auto interpreted =
+      run_road(c.path, c.inputs, {.target = target.name, .backend = "interp", .precision = "bf16"});
   EXPECT_TRUE(interpreted.ok()) << interpreted.status().message();
   if (!interpreted.ok()) return {};
   std::vector<float> result = interpreted->at("y").data;
   EXPECT_EQ(result.size(), c.expected.size());
-  if (!cpu_has_bf16()) return result;
+  if (!target.runs()) return result;
   for (const int threads : {1, 2, 3}) {
-    const auto native = run_road(c.path, c.inputs, {.target = kTarget, .threads = threads, .precision = "bf16"});
+    const auto native = run_road(c.path, c.inputs, {.target = target.name, .threads = threads, .precision = "bf16"});
     EXPECT_TRUE(native.ok()) << native.status().message();
     if (!native.ok()) return {};
     EXPECT_EQ(bits_of(native->at("y").data), bits_of(result)) << threads << " threads";
@@ -150,9 +158,11 @@ Errors errors_of(const std::vector<float>& actual, const Case& c) {
   return errors;
 }
 
+class WinogradFixed : public testing::TestWithParam<TargetOfWords> {};
+
 // Beside the root mean square of the outputs. Rounding operands to bfloat16, which all products of --precision bf16 do,
 // makes 2.3e-3 of it, and 1e-2 at most.
-TEST(WinogradFixed, LosesLessThanRoundingOperandsDoes) {
+TEST_P(WinogradFixed, LosesLessThanRoundingOperandsDoes) {
   for (const Layer& l : {
            Layer{1, 64, 64, 16, 16, 1, 1},           // whole tiles
            Layer{2, 32, 70, 7, 7, 1, 1},             // half a tile at the end
@@ -168,7 +178,7 @@ TEST(WinogradFixed, LosesLessThanRoundingOperandsDoes) {
        }) {
     SCOPED_TRACE(testing::PrintToString(l));
     const Case c = make_case(l);
-    const Errors errors = errors_of(run_all(c), c);
+    const Errors errors = errors_of(run_all(c, GetParam()), c);
     EXPECT_LT(errors.rms, 1.6e-3 * c.rms);
     EXPECT_LT(errors.largest, 1e-2 * c.rms);
     // What it costs beside direct sums of the same numbers, which are exact but for float32.
@@ -178,7 +188,7 @@ TEST(WinogradFixed, LosesLessThanRoundingOperandsDoes) {
 
 // The greatest elements of transformed patches, in all channels, and weights that all have the same sign: sums come near
 // what fits 32 bits.
-TEST(WinogradFixed, TheGreatestSumsFit) {
+TEST_P(WinogradFixed, TheGreatestSumsFit) {
   constexpr std::array<float, 6> kSigns = {1, -1, -1, 1, 1, 1};  // of a row of Bt
   for (const float sign : {1.0f, -1.0f}) {
     const Layer l{1, 128, 64, 16, 16, 1, 1};
@@ -190,13 +200,13 @@ TEST(WinogradFixed, TheGreatestSumsFit) {
       }
       for (size_t at = 0; at < weights->data.size(); ++at) weights->data[at] = sign * static_cast<float>(1 + at % 9);
     });
-    const Errors errors = errors_of(run_all(c), c);
+    const Errors errors = errors_of(run_all(c, GetParam()), c);
     EXPECT_LT(errors.largest, 1e-2 * c.rms);
   }
 }
 
 // Infinities and NaN reach the pixels that have them in their windows, not all of a tile.
-TEST(WinogradFixed, WhatIsNotFiniteStaysInItsWindows) {
+TEST_P(WinogradFixed, WhatIsNotFiniteStaysInItsWindows) {
   constexpr float kInf = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
   for (const Layer& l :
        {Layer{1, 38, 40, 25, 29, 1, 1}, Layer{2, 32, 70, 17, 16, 0, 0}, Layer{1, 130, 36, 12, 14, 1, 1}}) {
@@ -211,7 +221,7 @@ TEST(WinogradFixed, WhatIsNotFiniteStaysInItsWindows) {
         }
       }
     });
-    const Errors errors = errors_of(run_all(c), c);
+    const Errors errors = errors_of(run_all(c, GetParam()), c);
     EXPECT_EQ(errors.misplaced, 0u);
     EXPECT_LT(errors.largest, 1e-2 * c.rms);
   }
@@ -219,7 +229,7 @@ TEST(WinogradFixed, WhatIsNotFiniteStaysInItsWindows) {
 
 // Pixels that do not have a number far greater than the others in their windows are what they would be without it; what
 // does not stand out by 32 times may cost them some of their bits.
-TEST(WinogradFixed, WhatStandsOutStaysInItsWindows) {
+TEST_P(WinogradFixed, WhatStandsOutStaysInItsWindows) {
   struct Bound {
     float value;
     double largest;
@@ -232,7 +242,7 @@ TEST(WinogradFixed, WhatStandsOutStaysInItsWindows) {
         for (const int64_t pixel : {5 * l.width + 6, 16 * l.width + 16, (l.height - 1) * l.width + 3})
           image->data[static_cast<size_t>(pixel % l.in * l.height * l.width + pixel)] = bound.value;
       });
-      const std::vector<float> y = run_all(with);
+      const std::vector<float> y = run_all(with, GetParam());
       ASSERT_EQ(y.size(), with.expected.size());
       size_t compared = 0;
       double largest = 0;
@@ -248,17 +258,23 @@ TEST(WinogradFixed, WhatStandsOutStaysInItsWindows) {
 }
 
 // A patch of zeros, and one of numbers next to the least that there are, whose reciprocals are infinite.
-TEST(WinogradFixed, NothingAndAlmostNothing) {
+TEST_P(WinogradFixed, NothingAndAlmostNothing) {
   const Layer l{1, 32, 32, 20, 20, 1, 1};
   for (const float value : {0.0f, 1e-38f, 1e-40f, -0x1p-126f}) {
     const Case c =
         make_case(l, [&](Tensor* image, Tensor*) { std::fill(image->data.begin(), image->data.end(), value); });
-    EXPECT_LT(errors_of(run_all(c), c).largest, 1e-30);
+    EXPECT_LT(errors_of(run_all(c, GetParam()), c).largest, 1e-30);
   }
 }
 
-// From 16 tiles and 32 channels on; and only of bfloat16, where the CPU multiplies two of them at a time.
-TEST(WinogradFixed, ClaimsByImages) {
+INSTANTIATE_TEST_SUITE_P(Targets, WinogradFixed, testing::ValuesIn(kTargets), [](const auto& p) {
+  std::string name = p.param.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+// From 16 tiles and 32 channels on; and only of bfloat16, where integers of 16 bits are multiplied two at a time.
+TEST(WinogradFixedClaims, ByImagesAndTargets) {
   struct Choice {
     int64_t channels, extent;
     bool claims;
@@ -271,9 +287,12 @@ TEST(WinogradFixed, ClaimsByImages) {
              {"", "", "", ""});
     const std::string path = temporary_path("choice.onnx");
     ASSERT_TRUE(b.save(path).ok());
-    EXPECT_EQ(is_claimed(path), k.claims);
-    EXPECT_EQ(groups_of(path, kTarget).find("winograd_fixed"), std::string::npos);
-    EXPECT_EQ(groups_of(path, "host-avx512", "bf16").find("winograd_fixed"), std::string::npos);
+    for (const TargetOfWords& target : kTargets) {
+      EXPECT_EQ(is_claimed(path, target.name), k.claims) << target.name;
+      EXPECT_EQ(groups_of(path, target.name).find("winograd_fixed"), std::string::npos) << target.name;
+    }
+    EXPECT_FALSE(is_claimed(path, "host-avx512"));
+    EXPECT_FALSE(is_claimed(path, "X2_1204"));
   }
 }
 
