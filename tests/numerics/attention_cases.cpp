@@ -131,9 +131,9 @@ std::map<std::string, Tensor> add_attention(OnnxBuilder& b, const AttentionCase&
   const char* keys = c.keys == c.queries ? "S" : "P";
   for (auto& [name, tensor] : inputs) b.input(name, DType::kF32, extents(tensor, name == "q" ? "S" : keys));
   const std::string q = c.transposed ? b.transpose("q", {0, 2, 1, 3}) : "q";
-  const std::string k =
-      c.keys_last ? "k"
-                  : b.transpose("k", c.transposed ? std::vector<int64_t>{0, 2, 3, 1} : std::vector<int64_t>{0, 1, 3, 2});
+  const std::string k = c.keys_last ? "k"
+                                    : b.transpose("k", c.transposed ? std::vector<int64_t>{0, 2, 3, 1}
+                                                                    : std::vector<int64_t>{0, 1, 3, 2});
   const std::string v = c.transposed ? b.transpose("v", {0, 2, 1, 3}) : "v";
   const std::string product = b.op("MatMul", {q, k});
   std::string scores = product;
@@ -170,7 +170,8 @@ std::map<std::string, Tensor> save_model(const AttentionCase& c, const Attention
   return inputs;
 }
 
-int count_groups(const std::string& path, const std::string& plugin, const std::string& op, const RoadOptions& options) {
+int count_groups(const std::string& path, const std::string& plugin, const std::string& op,
+                 const RoadOptions& options) {
   gbuilder::BuildOptions build;
   build.model = path;
   build.output = path + ".groups.aipu.bin";

@@ -19,9 +19,9 @@ struct AttentionCase {
   bool divide = false;                // the scale is a Div
   // operands and result are [batch, extent, heads, channels] behind and in front of Transposes
   bool transposed = true;
-  bool symbolic = false;  // batch and sequence (two of them where queries and keys are not equally many)
-  bool blocked = false;   // the mask forbids some rows everything, others all but the last keys
-  float range = 1;        // of queries
+  bool symbolic = false;   // batch and sequence (two of them where queries and keys are not equally many)
+  bool blocked = false;    // the mask forbids some rows everything, others all but the last keys
+  float range = 1;         // of queries
   bool keys_last = false;  // keys are given as [batch, heads, depth, keys], with no Transpose; not of `transposed`
 };
 
