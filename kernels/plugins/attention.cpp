@@ -7,9 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "graph/ops/matmul.h"
 #include "kernels/dsl/stage_parameters.h"
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/fusion.h"
+#include "kernels/parts/gemm.h"
 #include "kernels/parts/register_tile.h"
 #include "kernels/parts/strided_map.h"
 #include "kernels/parts/strided_view.h"
@@ -55,6 +57,7 @@ struct Attention {
   Dim batches = 1, heads = 1, queries, keys, depth, channels;
   double scale = 1, fill = 0;
   std::string mask_mode = "none";
+  bool rounds = false;  // both products may multiply bfloat16 numbers
   std::vector<ShapeCheck> checks;
 };
 
@@ -167,6 +170,8 @@ class Matcher {
     found_.nodes.push_back(softmax);
     found_.nodes.push_back(second);
     read_operands(q, k, v);
+    found_.rounds =
+        graph::may_multiply(graph_.node(first), DType::kBF16) && graph::may_multiply(graph_.node(second), DType::kBF16);
     found_.product = product;
     store_result(product, results);
     return true;
@@ -531,13 +536,26 @@ class AttentionPlugin final : public OpPlugin {
     int64_t staged = dsl::has_staging(context.target()) ? kBlockKeys : 0;
     while (staged > 0 && !fits(staged)) --staged;
     const bool is_staged = staged >= std::min(kLeastStagedKeys, a.keys.constant_or(kLeastStagedKeys));
+    // AArch64's instruction, which rounds otherwise, is not what the template multiplies with.
+    const bool pairs =
+        a.rounds && context.target().bf16_dot_products && context.target().machine != "aarch64" && !is_staged;
     params.set("POOL", is_staged ? room : 0);
+    params.set("PAIRS", pairs).set("PAIRS_TO_ODD", false).set("PANEL", panel_dtype(DType::kF32, pairs));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("attention.py", "attention", params));
 
     const Dim block = graph::max(graph::min(a.keys, is_staged ? staged : kBlockKeys), 1);
-    const Dim rows = graph::max(a.keys, 1) * (padded(a.channels) + Dim(lanes));
-    const Dim packed = is_staged ? Dim(0) : packs(a, width) * graph::lt(rows, kMostPacked + 1);
-    const Dim scratch = scratch_of(block) + packed * rows;
+    const auto rows_of = [&](const Dim& count, const Dim& extent) {
+      return graph::max(count, 1) * (padded(extent) + Dim(lanes));
+    };
+    const Dim rows = rows_of(a.keys, a.channels);
+    const Dim packed = is_staged || pairs ? Dim(0) : packs(a, width) * graph::lt(rows, kMostPacked + 1);
+    Dim copies = packed * rows;
+    if (pairs) {
+      const Dim depth_words = graph::ceildiv(a.depth, 2);
+      copies = rows_of(graph::ceildiv(a.keys, 2), a.channels) +
+               (a.key.strides[2] == Dim(1) ? rows_of(a.keys, depth_words) : rows_of(depth_words, a.keys));
+    }
+    const Dim scratch = scratch_of(block) + copies;
     const Dim units = a.batches * a.heads * graph::ceildiv(a.queries, width) * condition;
     const Dim tecs = graph::max(graph::min(units, tec_count()), 1);
     KernelArguments arguments = common_arguments(context, a, condition, extras);

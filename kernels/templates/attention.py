@@ -9,6 +9,7 @@ Parameters bound by kernels/plugins/attention.cpp:
   KEY_HEIGHTS      tile heights for keys, descending, down to 1
   CHANNEL_HEIGHTS  tile heights for the channels of `value`; they end in 1 unless all heights that occur are there
   USE_FMA, ACC     as in gemm.py; True, float32
+  PAIRS, PANEL     as in gemm.py; with PAIRS products are of bfloat16 numbers, and POOL is 0
   KEY_UNIT         whether a key's channels follow each other; otherwise the keys do
   MASK             none; add: mask is added; keep, drop: scores are replaced by `fill` where mask is 0, is not 0
   MASK_TYPE        element type of mask: float32, or uint8 for keep and drop
@@ -26,53 +27,82 @@ blocks before, scaled to the new maximum. The scores of a block stay in the firs
 queries of one head. With `packed` a TEC copies the values of a head before the first of its units: rows that are
 kilobytes apart meet in a few sets of the first-level cache, and tiles of channels read a part of each.
 
+With PAIRS queries, keys, exponentials and values are rounded to bfloat16 and multiplied by words of two neighbours
+(attention_copies.py); a TEC copies keys and values of each head. Scores, exponentials' sums and results are float32.
+
 In local memory keys and values have a buffer each: the values of a block come while its scores are computed, and the
 keys of the next one while these are multiplied by the values.
 """
 
 from aipu import script as S
+from attention_copies import (
+    OWN,
+    copy_pairs,
+    copy_rows,
+    copy_words,
+    packed_stride,
+    paired_bits,
+    steps_in,
+    turn_queries,
+    turn_query_words,
+)
 from epilogue import finish_shared, shared_values
-from gemm import multiply_add, row_bases, row_value
+from gemm import add_product, row_bases, row_value, step_lanes
 from sharing import own_share
 from transpose import turned_over
 
 NR = NV * VL
 # Vectors of queries that there are tiles for, ascending.
 WIDTHS = [LAST, NV] if LAST < NV else [NV]
-# Of scratch, and of the keys and values that are multiplied.
-OWN = "lsram" if POOL > 0 else "global"
+# What is in the lanes of a product, and what is multiplied with all of them.
+LANE = "bf16" if PAIRS else "fp32"
+ELEMENT = "i32" if PAIRS else "fp32"
 
 
 def vector(value):
     return S.cast(value, f"float32x{VL}")
 
 
+def lane_buffer(width):
+    return S.alloc_buffer((width,), f"{PANEL}x{step_lanes()}")
+
+
+def load_lanes(pointer, step, v):
+    """Vector v of a step of queries or weights."""
+    return S.vload(pointer + (step * (NV * step_lanes()) + v * step_lanes()), lanes=step_lanes())
+
+
+def factor(element):
+    """As add_product() wants it."""
+    return S.reinterpret(S.vbcast(element, lanes=VL), f"bfloat16x{2 * VL}") if PAIRS else element
+
+
 @S.prim_func(is_inline=False)
 def score_tile(
     height: S.meta_var,
     width: S.meta_var,
-    key: S.ptr("fp32", OWN),
+    key: S.ptr(ELEMENT, OWN),
     stride: S.i64,
-    query: S.ptr("fp32", OWN),
+    query: S.ptr(LANE, OWN),
     depth: S.i32,
     out: S.ptr("fp32", OWN),
 ):
     """out[i, :] = sum over d of key[i, d] * query[d, :] for `height` keys and `width` vectors of queries.
 
-    `stride` is the one between keys (KEY_UNIT) or between channels.
+    `stride` is the one between keys (KEY_UNIT) or between channels; it and `depth` count elements or words.
     """
     acc = S.alloc_buffer((height * width,), f"float32x{VL}")
-    lanes = S.alloc_buffer((width,), f"float32x{VL}")
+    lanes = lane_buffer(width)
     for i in S.unroll(height * width):
         acc[i] = vector(0)
     bases = row_bases(key, stride, height)
     for d in range(depth):
         for v in S.unroll(width):
-            lanes[v] = S.vload(query + (d * NR + v * VL), lanes=VL)
+            lanes[v] = load_lanes(query, d, v)
         for i in S.unroll(height):
-            element = row_value(bases, i, stride, S.i64(d)) if KEY_UNIT else key[S.i64(d) * stride + i]
+            element = factor(row_value(bases, i, stride, S.i64(d)) if KEY_UNIT else key[S.i64(d) * stride + i])
             for v in S.unroll(width):
-                acc[i * width + v] = multiply_add(acc[i * width + v], element, lanes[v])
+                acc[i * width + v] = add_product(acc[i * width + v], element, lanes[v])
     for i in S.unroll(height):
         for v in S.unroll(width):
             S.vstore(acc[i * width + v], out + (i * NR + v * VL))
@@ -82,77 +112,34 @@ def score_tile(
 def value_tile(
     height: S.meta_var,
     width: S.meta_var,
-    value: S.ptr("fp32", OWN),
+    value: S.ptr(ELEMENT, OWN),
     stride: S.i64,
-    weight: S.ptr("fp32", OWN),
+    weight: S.ptr(LANE, OWN),
     keys: S.i32,
     correction: S.ptr("fp32", OWN),
     out: S.ptr("fp32", OWN),
 ):
     """out[i, :] = out[i, :] * correction + sum over k of value[k, i] * weight[k, :] for `height` channels and `width`
-    vectors of queries.
+    vectors of queries. `keys` counts elements or words.
     """
     acc = S.alloc_buffer((height * width,), f"float32x{VL}")
-    lanes = S.alloc_buffer((width,), f"float32x{VL}")
+    corrections = S.alloc_buffer((width,), f"float32x{VL}")
+    lanes = lane_buffer(width)
     for v in S.unroll(width):
-        lanes[v] = S.vload(correction + v * VL, lanes=VL)
+        corrections[v] = S.vload(correction + v * VL, lanes=VL)
     for i in S.unroll(height):
         for v in S.unroll(width):
-            acc[i * width + v] = S.vload(out + (i * NR + v * VL), lanes=VL) * lanes[v]
+            acc[i * width + v] = S.vload(out + (i * NR + v * VL), lanes=VL) * corrections[v]
     for k in range(keys):
         for v in S.unroll(width):
-            lanes[v] = S.vload(weight + (k * NR + v * VL), lanes=VL)
+            lanes[v] = load_lanes(weight, k, v)
         for i in S.unroll(height):
-            element = value[S.i64(k) * stride + i]
+            element = factor(value[S.i64(k) * stride + i])
             for v in S.unroll(width):
-                acc[i * width + v] = multiply_add(acc[i * width + v], element, lanes[v])
+                acc[i * width + v] = add_product(acc[i * width + v], element, lanes[v])
     for i in S.unroll(height):
         for v in S.unroll(width):
             S.vstore(acc[i * width + v], out + (i * NR + v * VL))
-
-
-@S.prim_func(is_inline=False)
-def copy_rows(source: S.ptr("fp32", "global"), stride: S.i64, rows: S.i32, count: S.i32, out: S.ptr("fp32", "global")):
-    """out[r * padded + i] = source[r * stride + i] for i < count; see packed_stride()."""
-    whole = count // VL * VL
-    for r in range(rows):
-        line = source + S.i64(r) * stride
-        target = out + r * packed_stride(count)
-        for i in range(0, whole, VL):
-            S.vstore(S.vload(line + i, lanes=VL), target + i)
-        if whole < count:
-            lane_mask = S.tail_mask(count - whole, VL)
-            S.vstore(S.vload(line + whole, mask=lane_mask, lanes=VL), target + whole)
-
-
-def packed_stride(count):
-    """Whole vectors and one more: powers of two would meet in few sets again."""
-    return (S.ceildiv(count, VL) + 1) * VL
-
-
-@S.prim_func(is_inline=False)
-def turn_queries(
-    width: S.i32,
-    query: S.ptr("fp32", "global"),
-    stride: S.i64,
-    queries: S.i32,
-    channels: S.i32,
-    out: S.ptr("fp32", OWN),
-):
-    """out[d, q] = query[q, d] * SCALE for `width` vectors of queries, of which `queries` exist.
-
-    The last one stands for those that do not.
-    """
-    for v in range(width):
-        for d in range(0, channels, VL):
-            lane_mask = S.tail_mask(S.min(channels - d, VL), VL)
-            rows = [
-                S.vload(query + (S.i64(S.min(v * VL + r, queries - 1)) * stride + d), mask=lane_mask, lanes=VL)
-                for r in range(VL)
-            ]
-            columns = turned_over(rows, VL)
-            for c in S.unroll(VL):
-                S.vstore(columns[c] * vector(SCALE), out + ((d + c) * NR + v * VL))
 
 
 def mask_value(raw):
@@ -220,6 +207,15 @@ def final_score(place, k, v, mask, step, turned, fills):
     return x
 
 
+def store_exponentials(even, odd, place, k):
+    """Of keys k and k + 1; without the latter `odd` is 0. A pair takes the place of one score, which has been read."""
+    if PAIRS:
+        S.vstore(paired_bits(even, odd), (place + k // 2 * NR).as_ptr("u32"))
+    else:
+        S.vstore(even, place + k * NR)
+        S.vstore(odd, place + (k + 1) * NR)
+
+
 @S.prim_func(is_inline=False)
 def exponentials(
     width: S.meta_var,
@@ -231,7 +227,7 @@ def exponentials(
     fill: S.fp32,
     state: S.ptr("fp32", OWN),
 ):
-    """score = exp(masked score - new maximum) in place.
+    """score = exp(masked score - new maximum) in place, with PAIRS [keys / 2][NR][2] of bfloat16.
 
     `state` is [maximum, sum, correction][NR], where correction = exp(old maximum - new one).
     """
@@ -258,14 +254,18 @@ def exponentials(
         sums[0] = S.vload(state + (NR + v * VL), lanes=VL) * correction
         sums[1] = vector(0)
         for k in range(0, keys // 2 * 2, 2):
-            for u in S.unroll(2):
-                x = S.exp(S.vload(place + (k + u) * NR, lanes=VL) - peak)
-                sums[u] = sums[u] + x
-                S.vstore(x, place + (k + u) * NR)
+            even = S.exp(S.vload(place + k * NR, lanes=VL) - peak)
+            odd = S.exp(S.vload(place + (k + 1) * NR, lanes=VL) - peak)
+            sums[0] = sums[0] + even
+            sums[1] = sums[1] + odd
+            store_exponentials(even, odd, place, k)
         if keys % 2 != 0:
             last = S.exp(S.vload(place + (keys - 1) * NR, lanes=VL) - peak)
             sums[0] = sums[0] + last
-            S.vstore(last, place + (keys - 1) * NR)
+            if PAIRS:
+                store_exponentials(last, vector(0), place, keys - 1)
+            else:
+                S.vstore(last, place + (keys - 1) * NR)
         S.vstore(sums[0] + sums[1], state + (NR + v * VL))
 
 
@@ -333,6 +333,10 @@ class Operands:
 
 def of_head(data, strides, batch, head):
     return data + (S.i64(batch) * strides.batch + S.i64(head) * strides.head)
+
+
+def as_lanes(pointer):
+    return pointer.as_ptr("bf16") if PAIRS else pointer
 
 
 def fetch_keys(event, target, keys_of_head, k, count, operands: Operands):
@@ -410,9 +414,17 @@ def attention(
     score = result + S.ceildiv(results.channels, VL) * (VL * NR)
     turned_mask = score + block * NR
     if POOL == 0:
-        packed_values = turned_mask
+        copies = turned_mask
         if MASK != "none" and MASK_BY_QUERY:
-            packed_values = turned_mask + S.ceildiv(block, VL) * (VL * NR)
+            copies = turned_mask + S.ceildiv(block, VL) * (VL * NR)
+        if PAIRS:
+            packed_keys = copies.as_ptr("i32")
+            depth_words = steps_in(operands.depth)
+            key_rows = operands.keys if KEY_UNIT else depth_words
+            packed_key_row = packed_stride(depth_words if KEY_UNIT else operands.keys)
+            packed_values = packed_keys + key_rows * packed_key_row
+        else:
+            packed_values = copies
         packed_head = S.i32(-1)
     groups = S.ceildiv(results.queries, NR)
     first, last = own_share(results.batches * results.heads * groups)
@@ -420,7 +432,8 @@ def attention(
     blocks = S.ceildiv(operands.keys, block)
     if POOL == 0:
         blocks = S.max(blocks, 1)
-    fewer, rest = operands.keys // S.max(blocks, 1), operands.keys % S.max(blocks, 1)
+    steps = steps_in(operands.keys)
+    fewer, rest = steps // S.max(blocks, 1), steps % S.max(blocks, 1)
     for unit in range(first, last):
         q = unit % groups * NR
         head = unit // groups % results.heads
@@ -432,13 +445,24 @@ def attention(
             if blocks > 0:
                 coming = S.ceildiv(operands.keys, blocks)
                 fetch_keys(events[0], block_of_keys, keys_of_head, S.i32(0), coming, operands)
+        elif PAIRS:
+            if unit // groups != packed_head:
+                packed_head = unit // groups
+                if KEY_UNIT:
+                    copy_words(keys_of_head, operands.key.row, operands.keys, operands.depth, packed_keys)
+                else:
+                    copy_pairs(keys_of_head, operands.key.step, operands.depth, operands.keys, packed_keys)
+                copy_pairs(values_of_head, operands.value.row, operands.keys, results.channels, packed_values)
         elif packed != 0:
             if unit // groups != packed_head:
                 packed_head = unit // groups
                 copy_rows(values_of_head, operands.value.row, operands.keys, results.channels, packed_values)
         vectors = S.ceildiv(here, VL)
         rows = of_head(query, operands.query, batch, head) + S.i64(q) * operands.query.row
-        turn_queries(vectors, rows, operands.query.row, here, operands.depth, turned)
+        if PAIRS:
+            turn_query_words(vectors, rows, operands.query.row, here, operands.depth, turned.as_ptr("i32"))
+        else:
+            turn_queries(vectors, rows, operands.query.row, here, operands.depth, turned)
         for v in S.unroll(NV):
             S.vstore(vector("-inf"), state + v * VL)
             S.vstore(vector(0), state + (NR + v * VL))
@@ -451,6 +475,9 @@ def attention(
             count = S.i32(fewer)
             if b < rest:
                 count = count + 1
+            if PAIRS:
+                # An even number, but of the last block.
+                count = S.min(2 * count, operands.keys - k)
             if MASK != "none" and MASK_BY_QUERY:
                 turn_mask(
                     vectors,
@@ -470,6 +497,11 @@ def attention(
                 )
                 keys_there, key_row, key_step = block_of_keys, operands.depth, count
                 values_there, value_row = block_of_values, channels
+            elif PAIRS:
+                keys_there = packed_keys + (k * packed_key_row if KEY_UNIT else k)
+                key_row, key_step = packed_key_row, packed_key_row
+                value_row = packed_stride(results.channels)
+                values_there = packed_values + k // 2 * value_row
             else:
                 values_there = values_of_block
                 keys_there = keys_of_head + S.i64(k) * operands.key.row
@@ -481,7 +513,16 @@ def attention(
             mask_of_block = mask_of_rows + k * operands.mask.step
             for w in S.unroll(len(WIDTHS)):
                 if is_width(w, vectors):
-                    score_tiles(WIDTHS[w], keys_there, key_row, key_stride, count, turned, operands.depth, score)
+                    score_tiles(
+                        WIDTHS[w],
+                        keys_there,
+                        key_row,
+                        key_stride,
+                        count,
+                        as_lanes(turned),
+                        steps_in(operands.depth),
+                        score,
+                    )
                     exponentials(WIDTHS[w], score, count, mask_of_block, operands.mask.step, turned_mask, fill, state)
             if POOL > 0:
                 S.wait_events(events[1])
@@ -493,7 +534,14 @@ def attention(
             for w in S.unroll(len(WIDTHS)):
                 if is_width(w, vectors):
                     value_tiles(
-                        WIDTHS[w], values_there, value_row, results.channels, score, count, state + 2 * NR, result
+                        WIDTHS[w],
+                        values_there,
+                        value_row,
+                        results.channels,
+                        as_lanes(score),
+                        steps_in(count),
+                        state + 2 * NR,
+                        result,
                     )
             k = k + count
         if operands.keys == 0:

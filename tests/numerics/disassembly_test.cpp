@@ -332,6 +332,12 @@ TEST_P(Disassembly, InnerLoopsOfAttentionStayInRegisters) {
   expect_registers(attention_model(), GetParam(), 5, {.part_of_name = "_tile"});
 }
 
+// Of pairs of bfloat16; AArch64 multiplies float32 numbers there.
+TEST_F(Disassembled, InnerLoopsOfAttentionOfPairsStayInRegisters) {
+  expect_registers(attention_model(), "host-avx512-bf16", 5,
+                   {.part_of_name = "_tile", .precision = "bf16", .product = multiplies_pairs});
+}
+
 // Few queries: the sums of values, and the products with keys whose channels follow each other (a tile of as many keys
 // as lanes).
 std::string attention_step_model() {
