@@ -1,5 +1,5 @@
 // Conv, ConvTranspose, ConvInteger, QLinearConv. The weight keeps ONNX's axis order in either layout.
-#include "graph/ops/matmul.h"
+#include "graph/ops/multiplies.h"
 #include "graph/ops/op_list.h"
 #include "graph/ops/spatial.h"
 

@@ -1,6 +1,5 @@
 // Products of matrices: MatMul, MatMulInteger, QLinearMatMul, Gemm; Det.
-#include "graph/ops/matmul.h"
-
+#include "graph/ops/multiplies.h"
 #include "graph/ops/op_list.h"
 #include "runtime/base/stored_type.h"
 
@@ -243,10 +242,6 @@ OpDef inverse_op() {
 }
 
 }  // namespace
-
-bool may_multiply(const Node& node, DType type) {
-  return node.attributes.has(kMultiplies) && node.attributes.dtype(kMultiplies) == type;
-}
 
 std::vector<OpDef> matmul_ops() {
   return {matmul_op(),

@@ -13,7 +13,7 @@
 #include <set>
 #include <string>
 
-#include "graph/ops/matmul.h"
+#include "graph/ops/multiplies.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/retype_products.h"
 

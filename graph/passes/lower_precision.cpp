@@ -17,7 +17,7 @@
 #include <cstring>
 #include <span>
 
-#include "graph/ops/matmul.h"
+#include "graph/ops/multiplies.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/retype_products.h"
 #include "runtime/base/half.h"

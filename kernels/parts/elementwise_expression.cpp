@@ -222,6 +222,7 @@ Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& node
     writer.rounds = seed_converts && node.op == "QuantizeLinear" && bounded.rounds(node);
     bounded.add(node);
     writer.tables = &fused.tables;
+    writer.is_stored = id == nodes.back();
     writer.packs = id == nodes.back() && (magnitudes.packs(node) || (magnitude && node.op == "aipu::ByteFunction")) &&
                    (node.inputs.size() == 1 || is_literal(node, 1, graph.constant(node.inputs[1])));
     if (packs != nullptr) *packs = writer.packs;

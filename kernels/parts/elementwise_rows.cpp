@@ -44,7 +44,7 @@ Expression convert(const Expression& value, DType from, DType to) {
 // Cast as ONNX means it: the target's storage precision counts even when fp16 is computed in float32.
 Expression cast_node(Writer& w) {
   Expression value = convert(w.in(0), w.type_in(), w.type_out());
-  if (w.type_out() != w.stored_out() && w.stored_in(0) != w.stored_out()) {
+  if (w.type_out() != w.stored_out() && w.stored_in(0) != w.stored_out() && !w.is_stored) {
     value = cast_to(cast_to(value, w.stored_out()), w.type_out());  // round to the 16-bit type
   }
   return value;

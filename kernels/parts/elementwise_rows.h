@@ -171,6 +171,8 @@ class Writer {
   // Of QuantizeLinear: its quotient is a number of less than kMostPacked, and who stores the result saturates it. What
   // it writes is an int32 then, the zero point added. Of ByteFunction: an int32 likewise, which needs no saturation.
   bool packs = false;
+  // Whether it is the last one, so that its result is rounded to the stored type by whoever stores it.
+  bool is_stored = false;
   std::vector<graph::ConstantPtr>* tables = nullptr;    // of the expression
   const std::map<ValueId, Rounded>* rounded = nullptr;  // of the nodes before, in the same expression
 

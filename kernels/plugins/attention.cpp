@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/ops/matmul.h"
+#include "graph/ops/multiplies.h"
 #include "kernels/dsl/stage_parameters.h"
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/fusion.h"

@@ -35,6 +35,8 @@ struct Stage {
   std::vector<NodeId> nodes;  // the anchor and its epilogue
   Kind kind = Kind::kPointwise;
   SpatialGeometry geometry;
+  int64_t weight_size = 0;  // bytes of one
+  int64_t result_size = 0;  // bytes of an element that the nodes give
 
   const SpatialAxis& height() const { return geometry.axes[1]; }
   const SpatialAxis& width() const { return geometry.axes[2]; }
@@ -42,20 +44,22 @@ struct Stage {
   int64_t image_line() const { return *width().in.constant() * *geometry.channels.constant(); }
   int64_t weight_bytes() const {
     const int64_t per_channel = kind == Kind::kDepthwise ? 1 : *geometry.channels.constant();
-    return height().kernel * width().kernel * per_channel * *geometry.out_channels.constant() *
-           static_cast<int64_t>(sizeof(float));
+    return height().kernel * width().kernel * per_channel * *geometry.out_channels.constant() * weight_size;
   }
   int64_t result_line() const { return *width().out.constant() * *geometry.out_channels.constant(); }
 };
 
 std::optional<Stage> stage_at(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  if (node.op != "Conv" || graph.type(node.inputs[0]).dtype != DType::kF32) return std::nullopt;
+  if (node.op != "Conv") return std::nullopt;
+  const DType type = graph.type(node.inputs[0]).dtype;
+  if (type != DType::kF32 && type != DType::kBF16) return std::nullopt;
   const auto weights = read_weights(graph, node);
   if (!weights.ok()) return std::nullopt;
   const auto geometry = read_geometry(graph, node, weights->kernel);
   if (!geometry.ok() || graph.type(node.inputs[0]).rank() != 4) return std::nullopt;
-  Stage stage{.anchor = id, .nodes = {id}, .geometry = *geometry};
+  Stage stage{
+      .anchor = id, .nodes = {id}, .geometry = *geometry, .weight_size = static_cast<int64_t>(dtype_bytes(type))};
   const auto known = [](const Dim& extent) { return extent.constant_or(0) > 0; };
   for (const SpatialAxis* axis : {&stage.height(), &stage.width()}) {
     if (!known(axis->in) || !known(axis->out) || !axis->pad_begin.is_constant()) return std::nullopt;
@@ -89,8 +93,13 @@ bool follows(Kind kind, const std::vector<Stage>& stages) {
 
 ValueId result_of(const Graph& graph, const Stage& stage) { return graph.node(stage.nodes.back()).outputs[0]; }
 
+// Once all of its nodes are known.
+void complete(const Graph& graph, Stage* stage) {
+  stage->result_size = static_cast<int64_t>(dtype_bytes(graph.type(result_of(graph, *stage)).dtype));
+}
+
 int64_t image_bytes(const Stage& stage) {
-  return *stage.height().out.constant() * stage.result_line() * static_cast<int64_t>(sizeof(float));
+  return *stage.height().out.constant() * stage.result_line() * stage.result_size;
 }
 
 // Lines of the second stage's result at a time.
@@ -99,7 +108,8 @@ int64_t band_lines(const std::vector<Stage>& stages) {
   const int64_t height = *second.height().out.constant();
   const auto bytes = [&](int64_t lines) {
     const int64_t between = ((lines - 1) * second.height().stride + second.reach()) * stages[0].result_line();
-    return (between + (stages.size() > 2 ? lines * second.result_line() : 0)) * static_cast<int64_t>(sizeof(float));
+    return between * stages[0].result_size +
+           (stages.size() > 2 ? lines * second.result_line() * second.result_size : 0);
   };
   int64_t lines = 1;
   while (lines < height && bytes(lines + 1) <= kBandBytes) ++lines;
@@ -126,6 +136,7 @@ std::vector<Stage> stages_from(const Graph& graph, NodeId anchor) {
     auto stage = stage_at(graph, next);
     if (!stage || !follows(stage->kind, stages)) break;
     for (const NodeId id : epilogue_nodes(graph, next)) stage->nodes.push_back(id);
+    complete(graph, &*stage);
     stages.push_back(std::move(*stage));
     const ValueId result = result_of(graph, stages.back());
     const auto users = graph.users(result);
@@ -179,6 +190,7 @@ class BandsPlugin final : public OpPlugin {
       if (!stage) return internal_error("not a convolution to compute by bands");
       stages.push_back(std::move(*stage));
     }
+    for (Stage& stage : stages) complete(graph, &stage);
     // Somebody else had the rest before.
     if (stages.size() == 1) return conv_->setup(context);
     std::vector<Part> parts;
@@ -235,8 +247,7 @@ class BandsPlugin final : public OpPlugin {
         rounded_up(((band - 1) * stages[1].height().stride + stages[1].reach()) * stages[0].result_line(), lanes), 0};
     if (stages.size() > 2) elements[1] = rounded_up(band * stages[1].result_line(), lanes);
     for (size_t k = 0; k + 1 < parts.size(); ++k) {
-      const TensorRef memory =
-          context.add_workspace(tec_count() * Dim(elements[k] * static_cast<int64_t>(sizeof(float))));
+      const TensorRef memory = context.add_workspace(tec_count() * Dim(elements[k] * stages[k].result_size));
       std::get<PointerArgument>(parts[k].arguments[static_cast<size_t>(parts[k].places[1])]).tensor = memory;
       std::get<PointerArgument>(parts[k + 1].arguments[static_cast<size_t>(parts[k + 1].places[0])]).tensor = memory;
     }

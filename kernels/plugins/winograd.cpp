@@ -11,7 +11,7 @@
 #include <cstring>
 #include <span>
 
-#include "graph/ops/matmul.h"
+#include "graph/ops/multiplies.h"
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/convolution.h"
 #include "kernels/parts/fusion.h"

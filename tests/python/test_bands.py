@@ -16,7 +16,7 @@ def depthwise(kernel, strides=(1, 1), pads=(1, 1, 1, 1), dilations=(1, 1)):
     return {"out": None, "kernel": kernel, "strides": list(strides), "pads": list(pads), "dilations": list(dilations)}
 
 
-def build(folder, name, shape, layers, behind, residual, exposed):
+def build(folder, name, shape, layers, behind, residual, exposed, **options):
     """A convolution per layer, each with the ops of `behind`; returns the converted model, and what plan.txt says."""
     random = np.random.default_rng(5)
     nodes, constants, outputs = [], {}, []
@@ -47,7 +47,7 @@ def build(folder, name, shape, layers, behind, residual, exposed):
     outputs.append(("y", "float32", ["N", channels, *extents]))
     path, output = folder / f"{name}.onnx", folder / f"{name}.aipu.bin"
     write_model(path, nodes, [("x", "float32", ["N", *shape[1:]])], outputs, constants)
-    aipu.build(path, output, dump_ir=folder / name)
+    aipu.build(path, output, dump_ir=folder / name, **options)
     return output, (folder / name / "plan.txt").read_text()
 
 
@@ -84,6 +84,23 @@ def test_windows(tmp_path, window):
 
 def test_residual(tmp_path):
     check(tmp_path, (2, 24, 20, 100), [pointwise(144), depthwise([3, 3]), pointwise(24)], "HardSwish", True)
+
+
+@pytest.mark.parametrize("target", ["host", "host-avx512-bf16"])
+def test_bfloat16(tmp_path, target):
+    """What lies between is bfloat16, or float32 where the depthwise convolution reads it."""
+    shape, layers = (2, 16, 21, 170), [pointwise(96), depthwise([3, 3], (2, 2)), pointwise(12)]
+    options = {"precision": "bf16", "target": target}
+    together, plan = build(tmp_path, "together", shape, layers, "Relu", False, False, **options)
+    apart, other_plan = build(tmp_path, "apart", shape, layers, "Relu", False, True, **options)
+    assert "_bands" in plan and "_bands" not in other_plan
+    x = np.random.default_rng(6).standard_normal(shape).astype(F32)
+    expected = aipu.load(apart, backend="interp").run({"x": x})["y"]
+    for backend, threads in ((None, 1), (None, 2), ("interp", 3)):
+        if backend is None and target != "host":
+            continue  # not every CPU has it
+        found = aipu.load(together, backend=backend).session(threads=threads).run({"x": x})["y"]
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_long_epilogues(tmp_path):
