@@ -205,7 +205,8 @@ Result<FusedExpression> fuse(const Graph& graph, const std::vector<NodeId>& node
     }
     const Row* row = row_of(node);
     if (row == nullptr) return internal_error(fmt::format("no elementwise row for {}", node.op));
-    const bool may_look_up = in_pieces && row->in_pieces && graph.type(node.inputs[0]).dtype == DType::kF32;
+    const bool may_look_up =
+        in_pieces && row->in_pieces && compute_dtype(graph.type(node.inputs[0]).dtype) == DType::kF32;
     if (const std::string_view pieces = may_look_up ? row->in_pieces(node) : ""; !pieces.empty()) {
       fused.functions.functions.try_emplace(std::string(pieces), built_in_file_function("pieces.py", pieces));
       function.statements.push_back({name, Expression::call_own(pieces, std::move(operands))});

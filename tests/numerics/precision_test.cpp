@@ -95,6 +95,30 @@ TEST(Precision, OfImagesIsCloseToFloat32AndTheInterpreterAgrees) {
   expect_close("fp16", runnable_targets(), 0.0025);
 }
 
+// Gelu and SiLU between products, which CPUs with tables in registers compute in pieces.
+TEST(Precision, OfFunctionsBetweenProductsIsCloseToFloat32AndTheInterpreterAgrees) {
+  OnnxBuilder b("bf16_functions", 3);
+  const std::string x = b.input("x", DType::kF32, {"N", int64_t{48}});
+  std::string y = b.op("MatMul", {x, b.weight({48, 70}, 0.3)});
+  const std::string erf = b.op("Erf", {b.op("Div", {y, b.scalar(1.41421354f)})});
+  y = b.op("Mul", {b.op("Mul", {y, b.op("Add", {erf, b.scalar(1)})}), b.scalar(0.5f)});
+  y = b.op("MatMul", {y, b.weight({70, 40}, 0.3)});
+  y = b.op("Mul", {y, b.op("Sigmoid", {y})});
+  b.output(b.op("MatMul", {y, b.weight({40, 33}, 0.3)}), "y", DType::kF32, {"N", int64_t{33}});
+  const std::string model = temporary_path("bf16_functions.onnx");
+  ASSERT_TRUE(b.save(model).ok());
+  std::mt19937 random(4);
+  const Tensor values = random_tensor(random, {37, 48}, -6, 6);
+  const Tensor expected = run(model, values, {.target = "host-baseline"});
+  for (const std::string& target : targets()) {
+    SCOPED_TRACE(target);
+    const Tensor actual = run(model, values, {.target = target, .precision = "bf16"});
+    EXPECT_LE(greatest_difference(actual, expected), 0.02 * greatest(expected));
+    const Tensor interpreted = run(model, values, {.target = target, .backend = "interp", .precision = "bf16"});
+    EXPECT_EQ(greatest_difference(interpreted, actual), 0);
+  }
+}
+
 // float16 has no exponents for them; float32 and bfloat16 have.
 TEST(Precision, WeightsBeyondFloat16StayFloat32) {
   OnnxBuilder b("fp16_range", 3);
