@@ -123,7 +123,9 @@ Result<int> hold_bfloats(Graph& graph, PassContext& context) {
   AIPU_ASSIGN_OR_RETURN(const int changes, retype_products(graph, retyping));
   AIPU_RETURN_IF_ERROR(Rounding(graph).run(products));
   for (const NodeId id : products) {
-    if (std::as_const(graph).node(id).op == "Conv") graph.node(id).attributes.set(kMultiplies, DType::kBF16);
+    const Node& node = std::as_const(graph).node(id);
+    if (node.op == "Conv" && graph.type(node.inputs[0]).dtype == DType::kF32)
+      graph.node(id).attributes.set(kMultiplies, DType::kBF16);
   }
   graph.erase_dead_nodes();
   return changes;

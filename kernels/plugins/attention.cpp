@@ -181,17 +181,17 @@ class Matcher {
   // numbers that a Cast makes of it, in whichever order they come.
   void store_result(ValueId product, const Shape& results) {
     found_.out = {product, last_four(contiguous_strides(results))};
-    bool is_transposed = false;
+    bool may_transpose = true;
     for (NodeId id = only_user(graph_, product); id.valid(); id = only_user(graph_, graph_.node(id).outputs[0])) {
       const Node& node = graph_.node(id);
       const auto rank = static_cast<int64_t>(space_.size());
-      if (node.op == "Transpose" && !is_transposed && node.attributes.ints("perm").back() == rank - 1) {
+      if (node.op == "Transpose" && may_transpose && node.attributes.ints("perm").back() == rank - 1) {
         const auto& perm = node.attributes.ints("perm");
         const std::vector<Dim> strides = contiguous_strides(graph_.type(node.outputs[0]).shape);
         std::vector<Dim> own(static_cast<size_t>(rank));
         for (size_t i = 0; i < own.size(); ++i) own[static_cast<size_t>(perm[i])] = strides[i];
         found_.out.strides = last_four(own);
-        is_transposed = true;
+        may_transpose = false;
       } else if (found_.epilogue.empty() && (is_quantisation(node) || is_cast(node, DType::kF32, DType::kBF16))) {
         found_.epilogue.push_back(id);
         found_.product = node.inputs[0];
@@ -199,7 +199,7 @@ class Matcher {
         found_.epilogue.push_back(id);
       } else if (found_.epilogue.empty() && is_reshape_before_cast(node)) {
         // The same elements in the same order; of their new shape no Transpose is taken.
-        is_transposed = true;
+        may_transpose = false;
       } else {
         return;
       }

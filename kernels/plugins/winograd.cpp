@@ -196,9 +196,10 @@ class WinogradPlugin final : public OpPlugin {
     if (variant_.by_units) {
       params.set("PANEL", DType::kI16)
           .set("PREFETCH", static_cast<int64_t>(context.target().vector_bits >= 512 ? 16 : 0));
-      const FixedWeights fixed = pack_winograd_fixed(weights, panel_width, block.all_panels, kUnitsChannels);
+      const FixedWeights fixed = pack_winograd_fixed(weights, panel_width, block.all_panels, kUnitsChannels, lanes);
       packed = context.add_constant(fixed.transformed);
       units.emplace_back(PointerArgument{context.add_constant(fixed.units)});
+      units.emplace_back(PointerArgument{context.add_constant(fixed.factors)});
       original.emplace_back(PointerArgument{context.add_constant(fixed.original)});
     } else {
       packed =
@@ -226,7 +227,9 @@ class WinogradPlugin final : public OpPlugin {
     // A vector for each line of the input that is measured, of as many lines at most as there are.
     std::vector<KernelArgument> magnitudes;
     if (m_ == 4) {
-      const Dim bytes = geometry.batch * height.in * Dim(int64_t{lanes} * static_cast<int64_t>(sizeof(float)));
+      // By units a vector for each vector of channels.
+      const int64_t measured = variant_.by_units ? rounded_up(in_channels, lanes) : int64_t{lanes};
+      const Dim bytes = geometry.batch * height.in * Dim(measured * static_cast<int64_t>(sizeof(float)));
       magnitudes.emplace_back(PointerArgument{context.add_workspace(bytes)});
     }
     const TensorRef workspace = context.add_workspace(tecs * Dim(scratch * static_cast<int64_t>(sizeof(float))));

@@ -23,14 +23,18 @@ std::vector<std::array<double, 3>> winograd_weight_transform(int m);
 
 // Weights as templates/winograd_fixed.py reads them, zero padded.
 struct FixedWeights {
-  // G g Gt of F(4x4), int16 multiples of units, [panel][36][ic / 2][panel_width][2], or with the first two axes
-  // exchanged if `point_major`; the magnitudes of `sums` channels add up to no more than 65536.
+  // G g Gt of F(4x4) over the channels' factors, int16 multiples of units, [panel][36][ic / 2, rounded
+  // up][panel_width][2], or with the first two axes exchanged if `point_major`; the magnitudes of `sums` channels add
+  // up to no more than 65536.
   graph::ConstantPtr transformed;
   graph::ConstantPtr units;     // of a column, float32: [panel][36][panel_width], or likewise
+  graph::ConstantPtr factors;   // of an input channel, float32: powers of two near their weights' mean magnitude, or 0
   graph::ConstantPtr original;  // of the weights' type, [panel][ic][9][panel_width]
 };
 
-// `weights` is [OC, IC, 3, 3] of bfloat16 or float32; computed in double precision.
-FixedWeights pack_winograd_fixed(const graph::Constant& weights, int64_t panel_width, bool point_major, int64_t sums);
+// `weights` is [OC, IC, 3, 3] of bfloat16 or float32; computed in double precision. Factors are padded to whole vectors
+// of `lanes`.
+FixedWeights pack_winograd_fixed(const graph::Constant& weights, int64_t panel_width, bool point_major, int64_t sums,
+                                 int lanes);
 
 }  // namespace aipu::kernels

@@ -33,6 +33,18 @@ void transform(const double* kernels, int64_t in_channels, std::vector<double>* 
   }
 }
 
+// Powers of two near the mean magnitude of each input channel's weights, the greatest of them 1; 0 of channels without
+// weights.
+std::vector<double> channel_factors(const std::vector<double>& kernels, int64_t out_channels, int64_t in_channels) {
+  constexpr int kLeast = -60;
+  std::vector<double> means(static_cast<size_t>(in_channels));
+  for (size_t at = 0; at < kernels.size(); ++at)
+    means[at / kTaps % static_cast<size_t>(in_channels)] += std::abs(kernels[at]) / static_cast<double>(out_channels);
+  const int greatest = std::ilogb(*std::max_element(means.begin(), means.end()));
+  for (double& mean : means) mean = mean > 0 ? std::ldexp(1.0, std::max(std::ilogb(mean) - greatest, kLeast)) : 0;
+  return means;
+}
+
 // The multiples of what unit the elements of one point become, at most `sums` of which are summed.
 double unit_of(std::span<const double> elements, int64_t sums) {
   double highest = 0, most = 0;
@@ -51,10 +63,16 @@ double unit_of(std::span<const double> elements, int64_t sums) {
 
 }  // namespace
 
-FixedWeights pack_winograd_fixed(const graph::Constant& weights, int64_t panel_width, bool point_major, int64_t sums) {
+FixedWeights pack_winograd_fixed(const graph::Constant& weights, int64_t panel_width, bool point_major, int64_t sums,
+                                 int lanes) {
   const int64_t out_channels = weights.shape()[0], in_channels = weights.shape()[1];
   const int64_t panels = ceil_of(out_channels, panel_width), pairs = ceil_of(in_channels, 2);
-  const std::vector<double> kernels = weights.to_doubles();
+  std::vector<double> kernels = weights.to_doubles();
+  const std::vector<double> factors = channel_factors(kernels, out_channels, in_channels);
+  for (size_t at = 0; at < kernels.size(); ++at) {
+    const double factor = factors[at / kTaps % factors.size()];
+    if (factor > 0) kernels[at] /= factor;
+  }
   std::vector<int16_t> transformed(static_cast<size_t>(panels * kPoints * pairs * panel_width * 2));
   std::vector<float> units(static_cast<size_t>(panels * kPoints * panel_width));
   const size_t size = dtype_bytes(weights.dtype());
@@ -85,7 +103,10 @@ FixedWeights pack_winograd_fixed(const graph::Constant& weights, int64_t panel_w
     return graph::Constant::create(dtype, {static_cast<int64_t>(bytes.size() / dtype_bytes(dtype))},
                                    {bytes.begin(), bytes.end()});
   };
-  return {constant(DType::kI16, transformed), constant(DType::kF32, units), constant(weights.dtype(), original)};
+  std::vector<float> padded(factors.begin(), factors.end());
+  padded.resize(static_cast<size_t>(rounded_up(in_channels, lanes)));
+  return {constant(DType::kI16, transformed), constant(DType::kF32, units), constant(DType::kF32, padded),
+          constant(weights.dtype(), original)};
 }
 
 }  // namespace aipu::kernels

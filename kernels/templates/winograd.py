@@ -17,16 +17,16 @@ most `blocking.tiles`: it transforms the block's input into its scratch memory [
 epilogue. With one panel at a time a block stays in the second-level cache; with all of them its planes pass through it
 one by one, and the weights, which are what takes the time of deep layers, are read once. Rows are padded by a vector so
 that the planes do not fall into the same sets of the caches. Tiles of M = 4 whose patch has an infinity, NaN or
-number far greater than the image's mean are computed directly (direct_4x4), for that would spread over all sixteen
-pixels, a number by its rounding. Sub-lattices of dilations: winograd_tiles.py.
+number far greater than others of the image are computed directly (direct_4x4, direct_fixed), for that would spread over
+all sixteen pixels, a number by its rounding. Sub-lattices of dilations: winograd_tiles.py.
 """
 
 from aipu import script as S
-from gemm import LEFT_OVER, multiply_add, multiply_add_vectors, multiply_blocks, row_bases, row_value
+from gemm import LEFT_OVER, multiply_add, multiply_blocks, row_bases, row_value
 from sharing import balanced, own_share
 from winograd_2x2 import input_2x2, output_2x2, tail_2x2
 from winograd_4x4 import STAGE_SIZE, direct_4x4, input_4x4, output_4x4
-from winograd_fixed import LINE, direct_fixed, fixed_tile, input_fixed
+from winograd_fixed import LINE, bound_of_units, direct_fixed, fixed_tile, input_fixed, measure_channels
 from winograd_tiles import Blocking, Side, own_tiles, patch_of, pixels_before, place_of, tile_of, tiles_along
 
 
@@ -101,22 +101,10 @@ LINES = 4
 # What is so many times the mean magnitude stands out: the rounding of M = 4 would make pixels that do not have it in
 # their windows wrong by more than 1e-4 of what others are.
 FAR = 2048
-# BY_UNITS what is so many times the root mean square: the smaller numbers of its patch have but 10 of 15 bits then.
-FAR_OF_UNITS = 32
-
-
-def added(sum, x):
-    """A sum of magnitudes, or BY_UNITS of squares, and another element's."""
-    magnitude = S.abs(S.cast(x, ACC))
-    if not BY_UNITS:
-        return sum + magnitude
-    # Squares of what is no usual number would be infinite.
-    usual = S.min(magnitude, S.cast(2.0**50, f"{ACC}x{VL}"))
-    return multiply_add_vectors(sum, usual, usual)
 
 
 def measure_lines(x, magnitudes, batch, image_height, image_width, channels):
-    """Sums of magnitudes of every LINES-th line, a vector each, by all TECs; BY_UNITS of squares."""
+    """Sums of magnitudes of every LINES-th line, a vector each, by all TECs."""
     lines = S.ceildiv(image_height, LINES)
     length = image_width * channels
     first, last = own_share(batch * lines)
@@ -128,22 +116,22 @@ def measure_lines(x, magnitudes, batch, image_height, image_width, channels):
         whole = length // (4 * VL) * (4 * VL)
         for e in range(0, whole, 4 * VL):
             for i in S.unroll(4):
-                sums[i] = added(sums[i], S.vload(at + (e + i * VL), lanes=VL))
+                sums[i] = sums[i] + S.abs(S.vload(at + (e + i * VL), lanes=VL))
         for e in range(whole, length, VL):
-            sums[0] = added(sums[0], S.vload(at + e, mask=S.tail_mask(S.min(length - e, VL), VL), lanes=VL))
+            sums[0] = sums[0] + S.abs(S.vload(at + e, mask=S.tail_mask(S.min(length - e, VL), VL), lanes=VL))
         S.vstore((sums[0] + sums[1]) + (sums[2] + sums[3]), magnitudes + k * VL)
     S.barrier()
 
 
 def bound_of(magnitudes, image, image_height, image_width, channels):
     """What five sums per channel of a patch of this image reach where something stands out, added up by lane: FAR times
-    the mean, and what is usual. BY_UNITS what a number is beyond that stands out."""
+    the mean, and what is usual."""
     lines = S.ceildiv(image_height, LINES)
     total = S.cast(0, f"{ACC}x{VL}")
     for k in range(lines):
         total = total + S.vload(magnitudes + (image * lines + k) * VL, lanes=VL)
     mean = S.vrpadd(total)[0] / S.fp32(S.max(lines * image_width * channels, 1))
-    bound = S.sqrt(mean) * S.fp32(FAR_OF_UNITS) if BY_UNITS else mean * S.fp32(FAR + 80 * S.ceildiv(channels, VL))
+    bound = mean * S.fp32(FAR + 80 * S.ceildiv(channels, VL))
     # Of nothing, and of what has no mean, only what is not finite stands out.
     return bound if bound > S.fp32(0) and bound < S.fp32(1e38) else S.fp32(1e38)
 
@@ -196,7 +184,9 @@ def winograd(
     depth = S.ceildiv(channels, 2) * 2 if BY_UNITS else channels
     bounded = S.i32(-1)  # the image of whose tiles `bound` is
     bound = S.fp32(0)
-    if M == 4:
+    if BY_UNITS:
+        measure_channels(x, units[1], magnitudes[0], images.batch, height.image, width.image, channels)
+    elif M == 4:
         measure_lines(x, magnitudes[0], images.batch, height.image, width.image, channels)
     for begin in range(work.tile_first, work.tile_last, size):
         count = S.min(size, work.tile_last - begin)
@@ -214,14 +204,17 @@ def winograd(
             else:
                 if place.image != bounded:
                     bounded = place.image
-                    bound = bound_of(magnitudes[0], place.image, height.image, width.image, channels)
+                    if BY_UNITS:
+                        bound = bound_of_units(magnitudes[0], place.image, height.image, width.image, channels)
+                    else:
+                        bound = bound_of(magnitudes[0], place.image, height.image, width.image, channels)
                 if BY_UNITS:
                     own_units = tile_units + t * chunks
-                    input_fixed(image, patch, channels, stage, own, v_plane, own_units, bound, stands_out + t)
+                    input_fixed(image, patch, channels, units[1], stage, own, v_plane, own_units, bound, stands_out + t)
                 else:
                     input_4x4(image, patch, channels, stage, own, v_plane, bound, stands_out + t)
         cuts = S.ceildiv(count, HEIGHTS[0])
-        # Each cut fetches a part of the next weights: the first one would wait for all of them.
+        # Each cut fetches a part of the next weights (BY_UNITS each of the first two): the first would wait for all.
         ahead_step = S.i64(S.ceildiv(NV * VL, cuts))
         for group in range(work.panel_first, work.panel_last, blocking.panels):
             group_panels = S.min(blocking.panels, work.panel_last - group)

@@ -257,6 +257,96 @@ TEST_P(WinogradFixed, WhatStandsOutStaysInItsWindows) {
   }
 }
 
+// Channels may have any range where their weights make up for it, have none, or are used by one output channel alone.
+TEST_P(WinogradFixed, ChannelsOfAnyRange) {
+  const Layer l{1, 66, 48, 22, 21, 1, 1};
+  const int64_t pixels = l.height * l.width;
+  using Scale = std::function<std::pair<double, double>(int64_t channel, int64_t out)>;  // of numbers, of weights
+  struct Ranges {
+    const char* name;
+    double largest;  // beside the root mean square
+    Scale scale;
+  };
+  const std::vector<Ranges> cases = {
+      {"one of 30", 1.5e-2,
+       [](int64_t c, int64_t) { return c == 7 ? std::pair(30.0, 1 / 30.0) : std::pair(1.0, 1.0); }},
+      {"one of 1e4", 1.5e-2, [](int64_t c, int64_t) { return c == 65 ? std::pair(1e4, 1e-4) : std::pair(1.0, 1.0); }},
+      {"one of 1e4 without weights", 1.5e-2,
+       [](int64_t c, int64_t) { return c == 7 ? std::pair(1e4, 0.0) : std::pair(1.0, 1.0); }},
+      {"one of nothing with weights of 3000", 1.5e-2,
+       [](int64_t c, int64_t) { return c == 7 ? std::pair(0.0, 3e3) : std::pair(1.0, 1.0); }},
+      {"over a range of 1e6", 1.5e-2,
+       [](int64_t c, int64_t) {
+         const double range = std::pow(10.0, static_cast<double>(c % 7) - 3);
+         return std::pair(range, 1 / range);
+       }},
+      {"one of 1e5 for one output channel", 4e-2,
+       [](int64_t c, int64_t out) { return std::pair(c == 7 ? 1e5 : 1.0, c == 7 ? (out == 3 ? 1e-2 : 0.0) : 1.0); }},
+  };
+  for (const auto& [name, bound, scale] : cases) {
+    SCOPED_TRACE(name);
+    const Case c = make_case(l, [&, scale = scale](Tensor* image, Tensor* weights) {
+      for (size_t at = 0; at < image->data.size(); ++at)
+        image->data[at] *= static_cast<float>(scale(static_cast<int64_t>(at) / pixels, 0).first);
+      for (size_t at = 0; at < weights->data.size(); ++at) {
+        const auto kernel = static_cast<int64_t>(at) / 9;
+        weights->data[at] *= static_cast<float>(scale(kernel % l.in, kernel / l.in).second);
+      }
+    });
+    // Beside the outputs of an output channel that has all weights.
+    double squares = 0;
+    const auto of_channel = static_cast<size_t>(pixels);
+    for (size_t i = 0; i < of_channel; ++i) squares += c.expected[i] * c.expected[i];
+    const double rms = std::sqrt(squares / static_cast<double>(pixels));
+    const std::vector<float> y = run_all(c, GetParam());
+    ASSERT_EQ(y.size(), c.expected.size());
+    double largest = 0;
+    for (size_t i = 0; i < y.size(); ++i) {
+      if (i / of_channel == 3) continue;  // what 1e5 is used for
+      largest = std::max(largest, std::abs(static_cast<double>(y[i]) - c.expected[i]));
+    }
+    EXPECT_LT(largest, bound * rms);
+  }
+}
+
+// Where the lines that are measured are zeros everything stands out.
+TEST_P(WinogradFixed, LinesOfNothing) {
+  const Layer l{1, 32, 32, 24, 20, 1, 1};
+  for (const int64_t period : {2, 3, 4}) {
+    const auto gaps = [&](Tensor* image) {
+      for (size_t at = 0; at < image->data.size(); ++at)
+        if (static_cast<int64_t>(at) / l.width % l.height % period == 0) image->data[at] = 0;
+    };
+    const Case without = make_case(l, [&](Tensor* image, Tensor*) { gaps(image); });
+    const Case with = make_case(l, [&](Tensor* image, Tensor*) {
+      gaps(image);
+      image->data[static_cast<size_t>(5 * l.height * l.width + 11 * l.width + 9)] = 1e5f;
+    });
+    const std::vector<float> y = run_all(with, GetParam());
+    ASSERT_EQ(y.size(), with.expected.size());
+    double largest = 0;
+    for (size_t i = 0; i < y.size(); ++i) {
+      if (with.expected[i] != without.expected[i]) continue;
+      largest = std::max(largest, std::abs(static_cast<double>(y[i]) - with.expected[i]));
+    }
+    EXPECT_LT(largest, 1.5e-2 * without.rms) << period;
+  }
+}
+
+// Outputs that are numbers are, whatever the weights.
+TEST_P(WinogradFixed, HugeWeights) {
+  const Layer l{1, 64, 32, 16, 16, 1, 1};
+  for (const auto& [numbers, weights_of] :
+       {std::pair(1e-3f, 1e35f), std::pair(1e30f, 1e-25f), std::pair(1e37f, 1e-3f)}) {
+    const Case c = make_case(l, [&, n = numbers, w = weights_of](Tensor* image, Tensor* weights) {
+      for (float& x : image->data) x *= n;
+      for (float& x : weights->data) x *= w;
+    });
+    const Errors errors = errors_of(run_all(c, GetParam()), c);
+    EXPECT_LT(errors.largest, 1e-2 * c.rms) << numbers;
+  }
+}
+
 // A patch of zeros, and one of numbers next to the least that there are, whose reciprocals are infinite.
 TEST_P(WinogradFixed, NothingAndAlmostNothing) {
   const Layer l{1, 32, 32, 20, 20, 1, 1};
