@@ -9,10 +9,10 @@ roundings together are about half of what rounding operands to bfloat16 loses wh
 others. Where one is, by FAR or FAR_OF_CHANNELS, or is not finite, the tile is computed directly.
 
 Parameters bound by kernels/plugins/winograd.cpp: as in winograd.py, with BY_UNITS; X is bfloat16, or float32 of numbers
-that are bfloat16's or may be rounded to them. Of weights there are
-the transformed ones, packed like winograd_bytes.py's by pairs of channels, with `units` [panel][36][NR], or with the
-first two axes exchanged, and the factors of input channels [ic rounded up to VL], both in units, and the original ones
-[panel][ic][9][NR] of X.
+that are bfloat16's or may be rounded to them. The transformed weights are packed like winograd_bytes.py's, by pairs of
+channels. The pointers `units` are to those of the weights, [panel][36][NR], or with the first two axes exchanged, and
+to the factors of input channels, [ic rounded up to VL]; `original` is to the weights as they were, [panel][ic][9][NR]
+of X.
 """
 
 from aipu import script as S
@@ -29,7 +29,7 @@ LINE = 32
 ROUNDING = 12582912.0
 # Of a row of Bt the magnitudes add up to no more than at +-POINT_A.
 ROW_NORM = POINT_A * POINT_B * POINT_B + POINT_B * POINT_B + POINT_A + 1
-# Of a unit, for a patch whose largest number is 1: a little less than 32767 of them are its largest element.
+# For a patch whose largest number is 1: no element is more than a little less than 32767 of them.
 UNIT = ROW_NORM * ROW_NORM / 32766.0
 # Smaller numbers would have reciprocals that are infinite.
 LEAST = 2.0**-100
