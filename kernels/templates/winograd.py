@@ -26,8 +26,9 @@ from gemm import LEFT_OVER, multiply_add, multiply_blocks, row_bases, row_value
 from sharing import balanced, own_share
 from winograd_2x2 import input_2x2, output_2x2, tail_2x2
 from winograd_4x4 import STAGE_SIZE, direct_4x4, input_4x4, output_4x4
-from winograd_fixed import LINE, bound_of_units, direct_fixed, fixed_tile, input_fixed, measure_channels
+from winograd_fixed import bound_of_units, direct_fixed, fixed_tile, input_fixed, measure_channels
 from winograd_tiles import Blocking, Side, own_tiles, patch_of, pixels_before, place_of, tile_of, tiles_along
+from winograd_words import LINE
 
 
 def multiply_step(height, acc, bases, lda, b, bv, k, ahead, ahead_step):

@@ -26,7 +26,7 @@ The work is cut and shared out as in winograd.py.
 
 from aipu import script as S
 from epilogue import finish_shared, shared_values
-from gemm import ROWS_PER_BASE, row_bases
+from gemm import row_bases
 from sharing import balanced
 from winograd_tiles import (
     Blocking,
@@ -42,11 +42,8 @@ from winograd_tiles import (
     tile_of,
     tiles_along,
 )
+from winograd_words import LINE, WIDE, add_pairs, clear_sums
 
-# Lanes of a vector of 16 bits.
-WIDE = 2 * VL
-# Elements of a line of the cache.
-LINE = 32
 # Channels of a patch that are copied at a time where part of it lies outside the image.
 STAGE = 4 * WIDE
 SHIFTS = [3, 2, 1, 1]
@@ -140,20 +137,8 @@ def product_tile(
     """out[i, v] = row i of a by vector v of the columns of b, modulo 2^32. A line of the cache is fetched for each pair
     of channels, from `ahead` on."""
     acc = S.alloc_buffer((height * NV,), f"int32x{VL}")
-    for i in S.unroll(height * NV):
-        acc[i] = S.cast(0, f"int32x{VL}")
-    bases = row_bases(a, lda, height)
-    for k in range(pairs):
-        bv = [S.vload(b + (k * NV + v) * WIDE, lanes=WIDE) for v in range(NV)]
-        if PREFETCH > 0:
-            for v in S.unroll(NV):
-                S.prefetch(b + ((k + PREFETCH) * NV + v) * WIDE)
-            S.prefetch(ahead + S.i64(k) * LINE, level=2)
-        for i in S.unroll(height):
-            pair = (bases[i // ROWS_PER_BASE] + (S.i64(i % ROWS_PER_BASE) * lda + 2 * k)).as_ptr("i32")
-            left = S.reinterpret(S.vbcast(pair[0], lanes=VL), f"int16x{WIDE}")
-            for v in S.unroll(NV):
-                acc[i * NV + v] = S.vdpa(acc[i * NV + v], left, bv[v], wrap=True)
+    clear_sums(height, acc)
+    add_pairs(height, acc, row_bases(a, lda, height), lda, b, ahead, 0, pairs)
     for i in S.unroll(height * NV):
         S.vstore(acc[i], out + i * VL)
 

@@ -16,15 +16,12 @@ of X.
 """
 
 from aipu import script as S
-from gemm import ROWS_PER_BASE, row_bases
+from gemm import row_bases
 from sharing import own_share
 from winograd_4x4 import add_windows, finish_part, pair_of, pair_of_column
 from winograd_tiles import Patch, Tile, has_pixel, origin_of
+from winograd_words import add_pairs, clear_sums
 
-# Lanes of a vector of 16 bits.
-WIDE = 2 * VL
-# Elements of a line of the cache.
-LINE = 32
 # Adding it to a float32 rounds to an integer, and leaves that in the low bits.
 ROUNDING = 12582912.0
 # Of a row of Bt the magnitudes add up to no more than at +-POINT_A.
@@ -187,19 +184,9 @@ def fixed_tile(
     pairs = S.ceildiv(channels, 2)
     chunks = S.ceildiv(channels, SUMS)
     for chunk in range(chunks):
-        for i in S.unroll(height * NV):
-            acc[i] = S.cast(0, f"int32x{VL}")
-        for k in range(chunk * (SUMS // 2), S.min(pairs, (chunk + 1) * (SUMS // 2))):
-            bv = [S.vload(b + (k * NV + v) * WIDE, lanes=WIDE) for v in range(NV)]
-            if PREFETCH > 0:
-                for v in S.unroll(NV):
-                    S.prefetch(b + ((k + PREFETCH) * NV + v) * WIDE)
-                S.prefetch(ahead + S.i64(k) * LINE, level=2)
-            for i in S.unroll(height):
-                pair = (bases[i // ROWS_PER_BASE] + (S.i64(i % ROWS_PER_BASE) * lda + 2 * k)).as_ptr("i32")
-                left = S.reinterpret(S.vbcast(pair[0], lanes=VL), f"int16x{WIDE}")
-                for v in S.unroll(NV):
-                    acc[i * NV + v] = S.vdpa(acc[i * NV + v], left, bv[v], wrap=True)
+        clear_sums(height, acc)
+        last = S.min(pairs, (chunk + 1) * (SUMS // 2))
+        add_pairs(height, acc, bases, lda, b, ahead, chunk * (SUMS // 2), last)
         for v in S.unroll(NV):
             column = S.vload(column_units + v * VL, lanes=VL)
             for i in S.unroll(height):

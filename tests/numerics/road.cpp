@@ -183,21 +183,13 @@ Tensor random_tensor(std::mt19937& random, std::vector<int64_t> shape, float low
   return tensor;
 }
 
-bool cpu_has_bf16() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512bf16") != 0;
+bool cpu_has_bf16() { return __builtin_cpu_supports("avx512bf16") != 0; }
+bool cpu_has_avx512_vnni() { return __builtin_cpu_supports("avx512vnni") != 0; }
 #else
-  return false;
+bool cpu_has_bf16() { return false; }
+bool cpu_has_avx512_vnni() { return false; }
 #endif
-}
-
-bool cpu_has_avx512_vnni() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512vnni") != 0;
-#else
-  return false;
-#endif
-}
 
 std::vector<std::string> runnable_targets() {
   if (const char* named = std::getenv("AIPU_TEST_TARGETS"); named != nullptr && *named != '\0') {

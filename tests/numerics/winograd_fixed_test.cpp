@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
 
 #include "runtime/base/half.h"
-#include "tests/numerics/road.h"
+#include "tests/numerics/winograd_cases.h"
 
 namespace aipu::test {
 namespace {
@@ -82,40 +81,14 @@ Case make_case(const Layer& l, const Change& change = {}) {
   b.output(y, "y", DType::kF32, {"", "", "", ""});
   result.path = temporary_path("winograd_fixed.onnx");
   EXPECT_TRUE(b.save(result.path).ok());
-  double squares = 0;
-  for (int64_t n = 0; n < l.batch; ++n) {
-    for (int64_t oc = 0; oc < l.out; ++oc) {
-      for (int64_t oh = 0; oh < out_h; ++oh) {
-        for (int64_t ow = 0; ow < out_w; ++ow) {
-          double sum = bias.data[static_cast<size_t>(oc)];
-          for (int64_t ic = 0; ic < l.in; ++ic) {
-            for (int64_t k = 0; k < 9; ++k) {
-              const int64_t h = oh + k / 3 * l.dilation - l.pad_begin, v = ow + k % 3 * l.dilation - l.pad_begin;
-              if (h < 0 || h >= l.height || v < 0 || v >= l.width) continue;
-              sum +=
-                  static_cast<double>(image.data[static_cast<size_t>(((n * l.in + ic) * l.height + h) * l.width + v)]) *
-                  static_cast<double>(weights.data[static_cast<size_t>((oc * l.in + ic) * 9 + k)]);
-            }
-          }
-          if (l.residual) sum += static_cast<double>(residual.data[result.expected.size()]);
-          result.expected.push_back(sum);
-          if (std::isfinite(sum)) squares += sum * sum;
-        }
-      }
-    }
-  }
-  result.rms = std::sqrt(squares / static_cast<double>(result.expected.size()));
+  result.expected = direct_sums(image, weights, bias, {l.pad_begin, l.pad_end, l.dilation});
+  for (size_t i = 0; i < residual.data.size(); ++i) result.expected[i] += static_cast<double>(residual.data[i]);
+  result.rms = root_mean_square(result.expected);
   return result;
 }
 
 bool is_claimed(const std::string& path, const std::string& target) {
   return groups_of(path, target, "bf16").find("by winograd_fixed:") != std::string::npos;
-}
-
-std::vector<uint32_t> bits_of(const std::vector<float>& values) {
-  std::vector<uint32_t> bits;
-  for (const float v : values) bits.push_back(std::isnan(v) ? 0x7fc00000 : std::bit_cast<uint32_t>(v));
-  return bits;
 }
 
 // In the interpreter and, where the CPU has the instructions, with one to three threads, all to the bit the same.

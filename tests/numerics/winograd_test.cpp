@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <fstream>
 #include <limits>
@@ -14,7 +13,7 @@
 #include "gbuilder/build.h"
 #include "gbuilder/file/encode.h"
 #include "runtime/base/file.h"
-#include "tests/numerics/road.h"
+#include "tests/numerics/winograd_cases.h"
 
 namespace aipu::test {
 namespace {
@@ -75,44 +74,18 @@ Case make_case(const Layer& l) {
   b.output(y, "y", DType::kF32, {"", "", "", ""});
   result.path = temporary_path("winograd.onnx");
   EXPECT_TRUE(b.save(result.path).ok());
-  double squares = 0;
-  for (int64_t n = 0; n < l.batch; ++n) {
-    for (int64_t oc = 0; oc < l.out; ++oc) {
-      for (int64_t oh = 0; oh < out_h; ++oh) {
-        for (int64_t ow = 0; ow < out_w; ++ow) {
-          double sum = bias.data[static_cast<size_t>(oc)];
-          for (int64_t ic = 0; ic < l.in; ++ic) {
-            for (int64_t k = 0; k < 9; ++k) {
-              const int64_t h = oh + k / 3 * l.dilation - l.pad_begin, v = ow + k % 3 * l.dilation - l.pad_begin;
-              if (h < 0 || h >= l.height || v < 0 || v >= l.width) continue;
-              sum +=
-                  static_cast<double>(image.data[static_cast<size_t>(((n * l.in + ic) * l.height + h) * l.width + v)]) *
-                  static_cast<double>(weights.data[static_cast<size_t>((oc * l.in + ic) * 9 + k)]);
-            }
-          }
-          if (l.epilogue == Epilogue::kResidualRelu)
-            sum = relu(sum + static_cast<double>(residual.data[result.expected.size()]));
-          if (l.epilogue == Epilogue::kSilu) sum /= 1 + std::exp(-sum);
-          result.expected.push_back(sum);
-          if (!std::isfinite(sum)) continue;
-          squares += sum * sum;
-          result.largest = std::max(result.largest, std::abs(sum));
-        }
-      }
-    }
+  result.expected = direct_sums(image, weights, bias, {l.pad_begin, l.pad_end, l.dilation});
+  for (size_t i = 0; i < result.expected.size(); ++i) {
+    double& value = result.expected[i];
+    if (l.epilogue == Epilogue::kResidualRelu) value = relu(value + static_cast<double>(residual.data[i]));
+    if (l.epilogue == Epilogue::kSilu) value /= 1 + std::exp(-value);
+    if (std::isfinite(value)) result.largest = std::max(result.largest, std::abs(value));
   }
-  result.rms = std::sqrt(squares / static_cast<double>(result.expected.size()));
+  result.rms = root_mean_square(result.expected);
   return result;
 }
 
 const std::vector<std::string> kOnlyTilesOfTwo = {"winograd_f4", "winograd_f4_fast"};
-
-// Equal, with infinities and NaN where they are expected.
-std::vector<uint32_t> bits_of(const std::vector<float>& values) {
-  std::vector<uint32_t> bits;
-  for (const float v : values) bits.push_back(std::isnan(v) ? 0x7fc00000 : std::bit_cast<uint32_t>(v));
-  return bits;
-}
 
 // On every host target with one to three threads, whose number must not matter, and in the interpreter, which must not
 // differ by a bit. The largest error of all.
